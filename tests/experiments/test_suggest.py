@@ -4,10 +4,12 @@ import base64
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import jax
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from suggest_command import A, evaluations, library, run, truth, write
@@ -358,6 +360,107 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
     done = dict(zip(evaluated, sheet.evaluations.values, strict=True))
     assert len(done) == 16
     np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
+
+
+def save_as_excel_does(book, path):
+    """Saves a workbook with the result of each formula, which is a copy of another cell."""
+    book.save(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+
+    def with_result(match):
+        value = book.active[match[2].removeprefix("=")].value
+        kind, result = (' t="str"', "") if value is None else ("", value)
+        return f"{match[1]}{kind}><f>{match[2]}</f><v>{result}</v></c>"
+
+    part = "xl/worksheets/sheet1.xml"
+    pattern = r"(<c [^>]*)><f>([^<]*)</f><v */?>(?:</v>)?</c>"
+    parts[part] = re.sub(pattern, with_result, parts[part].decode()).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+
+
+def test_results_of_formulas_are_read_and_copied(tmp_path, monkeypatch, capsys):
+    """The file of a program that does not compute the formulas is refused, except for columns that
+    are not used."""
+    chemistry().assign(raw=chemistry()["Yield (%)"]).to_excel(tmp_path / "a.xlsx", index=False)
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    sheet = book.active
+    assert [cell.value for cell in sheet[1]][4:] == ["Yield (%)", "raw"]
+    for row in range(2, A + 2):  # an empty text is the result where nothing was measured
+        sheet.cell(row, 5).value = f"=F{row}"
+    sheet["A2"].font, sheet.column_dimensions["B"].width = openpyxl.styles.Font(bold=True), 33
+    save_as_excel_does(book, tmp_path / "sheet.xlsx")
+    for i, name in enumerate(("sheet.xlsx", "sheet-batch1.xlsx", "sheet-batch2.xlsx"), 1):
+        suggest_in(tmp_path, monkeypatch, name, "--ignore", "raw")
+        assert f"12 evaluations{'; ' * (i > 1)}" in capsys.readouterr().out
+    copy = openpyxl.load_workbook(tmp_path / "sheet-batch3.xlsx").active
+    assert copy["A2"].font.bold and copy.column_dimensions["B"].width == 33
+    book.save(tmp_path / "b.xlsx")
+    refusal = r"b.xlsx, row 2, column 'Yield \(%\)': the file lacks the result of a formula; save"
+    for files in (("b.xlsx",), ("a.xlsx", "--observations", "b.xlsx")):
+        with pytest.raises(ValueError, match=refusal):
+            suggest_in(tmp_path, monkeypatch, *files, "--ignore", "raw")
+    for row in range(2, A + 2):
+        sheet.cell(row, 5).value, sheet.cell(row, 6).value = sheet.cell(row, 6).value, f"=E{row}"
+    book.save(tmp_path / "c.xlsx")
+    suggest_in(tmp_path, monkeypatch, "c.xlsx", "--ignore", "raw", "--overwrite")
+    assert "12 evaluations" in capsys.readouterr().out
+
+
+def test_every_call_finds_the_same_separator(tmp_path, monkeypatch):
+    """The header has as many commas as semicolons."""
+    frame = chemistry().rename(columns={"Entry": "id", "T (C)": "T, C", "mass": "mass, g"})
+    frame = frame.drop(columns="size").rename(columns={"Yield (%)": "Yield, %"})
+    frame.to_csv(tmp_path / "sheet.csv", index=False, sep=";", decimal=",")
+    frame[:10].to_csv(tmp_path / "done.csv", index=False, sep=";", decimal=",")
+    monkeypatch.chdir(tmp_path)
+    read = [
+        inputs.read(parse(["sheet.csv", "--value", "Yield, %", *more]))
+        for more in ((), ("--observations", "done.csv"))
+    ]
+    assert [i.candidates.names for i in read] == [["mass, g", "T, C"]] * 2
+    assert [len(i.values) for i in read] == [12, 12]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_spreadsheets_read_the_letters_of_the_files(tmp_path, monkeypatch, separator):
+    """Without a byte order mark Excel shows °C as Â°C."""
+    frame = chemistry().rename(columns={"T (C)": "T (°C)"})
+    decimal = "," if separator == ";" else "."
+    frame.to_csv(tmp_path / "sheet.csv", index=False, sep=separator, decimal=decimal)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--all-scores", "all.csv")
+    for name in ("next.csv", "sheet-batch1.csv", "all.csv"):
+        assert (tmp_path / name).read_bytes().startswith(b"\xef\xbb\xbf")
+        names = list(pd.read_csv(tmp_path / name, sep=separator))
+        assert "Entry" in names and ("T (°C)" in names) == (name != "all.csv")
+    suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
+    assert next(iter(pd.read_csv(tmp_path / "sheet-batch2.csv", sep=separator))) == "Entry"
+
+
+@pytest.mark.parametrize(("more", "count"), [((), 5), (("--same", "heat"), 3)])
+def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
+    """With --batch, more candidates than are left are an error."""
+    frame = laboratory().drop(columns="price")
+    rows = np.setdiff1d(np.arange(A), [3, 4, 50, 51, 52, 53])
+    pending = write(tmp_path / "pending.csv", frame[["id"]][53:54])
+    call = [write(tmp_path / "sheet.csv", frame), "--pending", pending, *more]
+    call += ["--observations", write(tmp_path / "done.csv", evaluations(frame, rows))]
+    call += ["--out", str(tmp_path / "next.csv")]
+    command.run(parse(call))
+    assert len(pd.read_csv(tmp_path / "next.csv")) == count
+    assert f"the size of the batch is {count}, because" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="batch = 8 is "):
+        command.run(parse([*call, "--batch", "8", "--overwrite"]))
+
+
+def test_a_condition_with_the_name_of_a_result_has_a_cure(tmp_path, capsys):
+    frame = library().rename(columns={"mass": "cost"})
+    run(tmp_path, frame)
+    printed = capsys.readouterr().out
+    assert "not used as conditions unless they are renamed: 'cost'" in printed
+    assert "each with 1 number;" in printed
 
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])

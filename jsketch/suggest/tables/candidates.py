@@ -144,7 +144,7 @@ def read_sheet(
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
     needed = roles.results[:1] if roles.needed else []
-    table = read(path, [*needed, *not_features, *named_features])
+    table = read(path, [*needed, *not_features, *named_features], expected=roles.results)
     for name in named_features:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
@@ -165,7 +165,7 @@ def read_sheet(
     names = [name for name in table.names if name not in (*not_features, *unused)]
     if unused:
         quoted = ", ".join(f"'{name}'" for name in unused)
-        notes.append(f"{path}: not used as conditions: {quoted}")
+        notes.append(f"{path}: not used as conditions unless they are renamed: {quoted}")
     if not names:
         raise ValueError(f"{path} has no column of conditions.")
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored

@@ -11,9 +11,10 @@ import datetime
 import difflib
 import io
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Table:
     frame: pd.DataFrame
     # whether semicolons separate the columns, as in countries where commas are decimal
     semicolons: bool = False
+    unsaved: dict[str, int] = field(default_factory=dict)  # of `_unsaved_formulas`
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -80,7 +82,7 @@ class Table:
 
     def select(self, rows: np.ndarray) -> Table:
         """The rows of a mask [n]."""
-        return Table(self.path, self.frame[rows], self.semicolons)
+        return replace(self, frame=self.frame[rows])
 
     def with_rows_of(self, others: Sequence[Table]) -> Table:
         """This table with the rows of other tables below. Raises ValueError if only some of the
@@ -100,10 +102,15 @@ class Table:
         if not others:
             return self
         frames[0] = pd.DataFrame({name: self.text(name) for name in self.names})
-        return Table(self.path, pd.concat(frames).fillna(""), self.semicolons)
+        return replace(self, frame=pd.concat(frames).fillna(""))
 
     def is_numeric(self, column: str) -> bool:
-        """Whether the file stores the column as numbers."""
+        """Whether the file stores the column as numbers. Raises ValueError for unsaved formulas."""
+        if column in self.unsaved:
+            raise ValueError(
+                f"{self.path}, row {self.unsaved[column]}, column '{column}': the file lacks the"
+                " result of a formula; save it once in Excel or LibreOffice, or paste values."
+            )
         return bool(pd.api.types.is_numeric_dtype(self.frame[column].dtype))
 
     def text(self, column: str) -> pd.Series:
@@ -264,24 +271,27 @@ def _text_of(cell: Any) -> str:
     return "" if word in EXCEL_ERRORS else word
 
 
-def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table:
-    """Reads a table without its empty rows. Raises ValueError for an empty or damaged file, a
-    missing, repeated or unnamed column, a row with more cells than the header, a format whose
-    package is not installed, and text in an unknown encoding."""
+def read(
+    path: Path, needed: Sequence[str], may_be_empty: bool = False, expected: Sequence[str] = ()
+) -> Table:
+    """Reads a table without its empty rows. The `expected` columns need not exist, but they help to
+    find the separator. Raises ValueError for an empty or damaged file, a missing, repeated or
+    unnamed column, a row with more cells than the header, a format whose package is not installed,
+    and text in an unknown encoding."""
     check_package(path)
-    kind, separator = path.suffix.lower(), ""
+    kind, separator, unsaved = path.suffix.lower(), "", dict[str, int]()
     if kind in PARQUET:
         frame = _read_parquet(path)
     elif kind in EXCEL:
-        frame = _with_header(path, _read_excel(path))
+        frame, unsaved = _read_excel(path)
     else:
-        frame, separator = _read_separated(path, needed)
+        frame, separator = _read_separated(path, list({*needed, *expected}))
         frame = _with_header(path, frame)
     is_empty = _is_empty(frame.iloc[:, 0])
     if is_empty.any():
         is_empty[is_empty] = frame[is_empty].apply(_is_empty).all(axis=1)
         frame = frame[~is_empty]
-    table = Table(path, frame, separator == ";")
+    table = Table(path, frame, separator == ";", unsaved)
     table.check_columns(needed)
     if len(table) == 0 and not may_be_empty:
         raise ValueError(f"{path} has a header and no rows.")
@@ -305,11 +315,10 @@ def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes
                 for cell in row:
                     if cell.data_type == "f":  # text that begins with "=" is not a formula
                         cell.data_type, cell.quotePrefix = "s", True
-    elif like is not None and like.semicolons:
-        # a byte order mark lets spreadsheets read the text as UTF-8
-        return table.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
     else:
-        return table.to_csv(index=False).encode()
+        dialect: Any = dict(sep=";", decimal=",") if like is not None and like.semicolons else {}
+        # a byte order mark lets spreadsheets read the text as UTF-8
+        return table.to_csv(index=False, **dialect).encode("utf-8-sig")
     return buffer.getvalue()
 
 
@@ -321,7 +330,7 @@ def changed_copy(
 ) -> bytes:
     """The bytes of a copy of a table with changed cells, {column: {row of the spreadsheet: cell}},
     and `added` rows below. Columns that the table lacks are added. The copy of an Excel file keeps
-    formats, formulas and further sheets."""
+    formats and further sheets. It has no formulas but their results, which openpyxl would omit."""
     if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
         frame = table.frame.copy()
         for name, cells in changes.items():
@@ -336,7 +345,7 @@ def changed_copy(
         return content(path, frame, table)
     import openpyxl
 
-    book = openpyxl.load_workbook(table.path)
+    book = openpyxl.load_workbook(table.path, data_only=True)
     sheet, names = book.worksheets[0], list(table.names)
     for name, cells in changes.items():
         names += [name] * (name not in names)
@@ -468,16 +477,37 @@ def _decode(path: Path) -> str:
     )
 
 
-def _read_excel(path: Path) -> pd.DataFrame:
-    """The first sheet, as text."""
+def _read_excel(path: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The first sheet, as text, and its `_unsaved_formulas` by the name of the column."""
     with path.open("rb") as file:
         try:
             table = pd.read_excel(
                 file, header=None, dtype=object, na_filter=False, engine="openpyxl"
             )
+            unsaved = _unsaved_formulas(path)
         except Exception as error:  # a damaged file raises errors of many kinds
             raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
-    return table.map(_text_of) if len(table) else pd.DataFrame([[""]])
+    table = _with_header(path, table.map(_text_of) if len(table) else pd.DataFrame([[""]]))
+    return table, {name: unsaved[i] for i, name in enumerate(table.columns) if i in unsaved}
+
+
+def _unsaved_formulas(path: Path) -> dict[int, int]:
+    """{column from 0: row} of the first formula in each column that has no saved result, as in a
+    file that no spreadsheet program has saved."""
+    import openpyxl
+
+    with zipfile.ZipFile(path) as file:
+        sheets = [name for name in file.namelist() if name.startswith("xl/worksheets/")]
+        if not any(re.search(rb"<(\w+:)?f[ />]", file.read(name)) for name in sheets):
+            return {}
+    books = [openpyxl.load_workbook(path, data_only=results) for results in (False, True)]
+    rows: dict[int, int] = {}
+    for cells in zip(*(book.worksheets[0].iter_rows() for book in books), strict=True):
+        for i, (formula, result) in enumerate(zip(*cells, strict=True)):
+            # the type of an empty text that is saved as a result is "str"
+            if formula.data_type == "f" and result.value is None and result.data_type != "str":
+                rows.setdefault(i, formula.row)
+    return rows
 
 
 def _check_names(path: Path, names: list[str]) -> None:

@@ -15,6 +15,7 @@ from jsketch.suggest import Campaigns, Library, join_campaigns, library, stoppin
 from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import cells, command_line
+from jsketch.suggest.tables.options import BATCH
 
 MAX_CORRELATION = 0.98  # a larger rank correlation of a column with the values gives a warning
 MIN_VALUES = 6  # with fewer values such a correlation arises by chance
@@ -105,6 +106,14 @@ def read(options: argparse.Namespace) -> Inputs:
     else:
         present = library(features, columns)
     pending = np.concatenate([rows_in(options.pending), *(part.pending for part in evaluations)])
+    pending, excluded = np.setdiff1d(pending, arms), rows_in(options.exclude)
+    if options.batch is None:
+        not_again = arms[np.isnan(values)] if options.replicates else arms
+        left = np.delete(np.arange(len(candidates.ids)), np.r_[not_again, pending, excluded])
+        label = left * 0 if candidates.same is None else candidates.same[left]
+        options.batch = int(min(BATCH, np.unique(label, return_counts=True)[1].max(initial=1)))
+        if options.batch < BATCH:
+            notes.append(f"the size of the batch is {options.batch}, because no more are left")
     first = len(evaluations[0].arms)
     return Inputs(
         candidates._replace(notes=notes),
@@ -112,8 +121,8 @@ def read(options: argparse.Namespace) -> Inputs:
         arms,
         values,
         goals,
-        np.setdiff1d(pending, arms),
-        rows_in(options.exclude),
+        pending,
+        excluded,
         errors,
         sheet,
         1 + max(part.last_batch for part in evaluations),

@@ -23,9 +23,10 @@ tables (--observations). Tables are CSV, Excel (.xlsx) or Parquet (.parquet) fil
 
 The batch is written to next.xlsx (or .csv) with an empty column of values. Fill in this column,
 and pass the file to --observations. A copy of the sheet that marks the batch is written to the
-folder of the batch.
+folder of the batch; it has results in place of formulas.
 """
 
+BATCH = 8  # candidates of a batch without --batch, if as many are left
 ACQUISITIONS = {
     "ucb": acquisitions.UCB(),
     "ei": acquisitions.ExpectedImprovement(),
@@ -63,8 +64,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
     add("--value", dest="value_column", metavar="COLUMN",
         help="column of the measured values (default: 'value')")  # fmt: skip
-    add("--batch", type=count, default=8, metavar="COUNT",
-        help="number of candidates to suggest (default 8)")  # fmt: skip
+    add("--batch", type=count, metavar="COUNT",
+        help=f"candidates to suggest (default {BATCH}, or fewer if fewer are left)")  # fmt: skip
 
     add = parser.add_argument_group("the goal").add_argument
     add("--minimize", action="store_true", help="smaller values are better; default: larger ones")
