@@ -217,7 +217,7 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
     with pytest.raises(ValueError, match=r'missing .*, or give --value "Yield \[%\]" if these are'):
         inputs.read(parse(call[:-1]))
     (tmp_path / "blank.csv").write_text(f"\n{text}")
-    with pytest.raises(ValueError, match="blank.csv, row 1: it is empty; it needs the names"):
+    with pytest.raises(ValueError, match="blank.csv, row 1: it is empty; it needs the column"):
         inputs.read(parse([str(tmp_path / "blank.csv"), *call[1:], "Yield [%]"]))
     with pytest.raises(
         ValueError, match="'remark': the value is missing; --ignore \"remark\" leaves"

@@ -447,7 +447,7 @@ def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, st
             skip_blank_lines=False,
         )
     except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path}, row 1: it is empty; it needs the names of the columns.") from error
+        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.") from error
     except pd.errors.ParserError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise ValueError(
@@ -512,7 +512,7 @@ def _unsaved_formulas(path: Path) -> dict[int, int]:
 
 def _check_names(path: Path, names: list[str]) -> None:
     if not any(names):
-        raise ValueError(f"{path}, row 1: it is empty; it needs the names of the columns.")
+        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
     if "" in names:
         number = names.index("") + 1
         raise ValueError(f"{path}, row 1: column {number} has no name; name it or remove it.")
