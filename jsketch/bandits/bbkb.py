@@ -27,7 +27,7 @@ class BBKB(SketchedBandit):
     """BBKB over finite arms. A round is a batch and one refresh of the posterior."""
 
     width: widths.Width = widths.bbkb_code
-    # C >= 1, the factor by which a variance may shrink within a batch; 1: a batch is one pull
+    # C >= 1, the factor by which a variance may shrink within a batch; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     # arms [n] of the first batch, chosen before any observation (see `bandits.initial`); with None
     # the first batch is one random arm

@@ -104,7 +104,7 @@ def test_columns_of_every_kind_are_described(tmp_path, capsys):
         (lambda t: "id,x\na,1,2\nb,2,3\n", {}, "Expected 2 fields in line 2, saw 3"),
         (lambda t: "id,x\na,1\n\n\nb,two\n", {}, "row 5, column 'x'"),  # empty lines count
         (lambda t: "id|x\na|1\nb|2\n", {}, r"its columns are: id\|x"),
-        (lambda t: "", {}, "library.csv is empty"),
+        (lambda t: "", {}, "library.csv, row 1: it is empty"),
         (lambda t: t, dict(sequences=["dna"]), "has no column 'dna'"),
         (
             lambda t: t.assign(protein=t["protein"].where(t.index != 3, "XCD")),
