@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[1]
-# folders under results/; "beyond" has the methods that are not in the four papers, "tables" other
-# packages on tables of hyperparameters
+# folders under results/; "beyond" has the methods that are not in the four papers, "tables" the
+# comparisons with other packages
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond", "tables")
 EXPERIMENTS = {"beyond": "contrib"}  # {paper: folder under experiments/} where the names differ
 RESULTS = "results/"  # the beginning of --out

@@ -162,7 +162,7 @@ class Category:
             )
         for position, choice in enumerate(self.choices):
             if getattr(choice, "ndim", 0):
-                raise ValueError(f"{self.name}: a choice is no array; name each array by a text.")
+                raise ValueError(f"{self.name}: a choice is an array: name arrays by texts.")
             if choice in self.choices[:position]:
                 raise ValueError(
                     f"{self.name}: the choice {choice!r} is given twice in {self.choices}."

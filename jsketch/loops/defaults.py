@@ -17,7 +17,7 @@ from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 FIRST_EXAMPLES = 1_000
 MAX_DEGREE, MAX_FEATURES = 8, 300  # a million examples then take a minute
 # candidates: lengthscales of standardized inputs, divided by sqrt(d), and regularizations. In
-# float32 only the regularization 1 is tried: with less, a million examples would make it diverge
+# float32 only the regularization 1 is tried: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 

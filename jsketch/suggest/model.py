@@ -55,8 +55,8 @@ SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, like the numbers BATCH_KE
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
-# one search starts from each of these initial lengthscales; they are divided by sqrt(L), where L is
-# the number of lengthscales
+# one search starts from each of these lengthscales, in units of sqrt(L), where L is the number of
+# lengthscales
 START_FACTORS = (0.5, 2.0)
 # The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
 # distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than

@@ -173,7 +173,7 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))
         elif any(getattr(value, "ndim", 0) for value in values):
-            raise ValueError(f"part {name!r} of a candidate must be a number or a text, no array.")
+            raise ValueError(f"part {name!r} of a candidate is an array: use numbers or texts.")
         else:
             try:
                 first = {v: i for i, v in reversed(list(enumerate(values)))}

@@ -237,7 +237,8 @@ def _search(
             raise
     result = run.result()
     if np.isnan(result.values).all():
-        warn(f"all evaluations failed; the cause of the last one: {result.evaluations[-1].error}.")
+        cause = str(result.evaluations[-1].error).removesuffix(".")
+        warn(f"all evaluations failed; the cause of the last one: {cause}.")
     return result
 
 
@@ -348,10 +349,15 @@ def _check_arguments(f: Callable[..., Any], space: Any) -> None:
         raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
 
 
-def _is_importable(f: Callable[..., Any]) -> bool:
+def _is_importable(f: Any) -> bool:
     """Whether another process can import f: it has a name in a file."""
-    in_file = f.__module__ != "__main__" or hasattr(sys.modules["__main__"], "__file__")
-    return in_file and "<" not in getattr(f, "__qualname__", "")
+    while isinstance(f, partial):
+        f = f.func
+    named = f if hasattr(f, "__qualname__") else type(f)
+    in_file = hasattr(sys.modules["__main__"], "__file__")
+    return (in_file or getattr(named, "__module__", "") != "__main__") and (
+        "<" not in named.__qualname__
+    )
 
 
 def _check_catch(catch: Any) -> tuple[type[BaseException], ...]:

@@ -71,7 +71,7 @@ INVALID_SPACES = [
     (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
     (
         lambda: Category("c", [np.ones(2), np.zeros(2)]),
-        "c: a choice is no array; name each",
+        "c: a choice is an array: name",
     ),
     (lambda: Category("c", "ab"), "a tuple or a list of at least one choice; 'ab'"),
     (lambda: Space(), "at least one hyperparameter"),

@@ -253,7 +253,7 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
         (loss, [str(i) for i in range(1001)], {}, "part 0 .* has 1001 different values"),
-        (loss, np.ones((3, 2, 2)), {}, "part 0 of a candidate must be a number or a text"),
+        (loss, np.ones((3, 2, 2)), {}, "part 0 of a candidate is an array"),
         (loss, [1.0, np.nan], {}, "finite; part 0 of candidate 1 is nan"),
         (lambda h: 1.0, SPACE, dict(catch=TypeError), r"called as f\(.*, but is defined as f\(h\)"),
         (lambda a, b: a, [(1, 2), (3, 4)], {}, r"f\(candidate\), but is defined as f\(a, b"),

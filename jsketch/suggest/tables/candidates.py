@@ -231,11 +231,11 @@ def _id_column(table: Table, named: Sequence[str], notes: list[str]) -> str:
             return by_name[name]
     other_roles = {name.casefold() for name in (*named, *EVALUATION_COLUMNS)}
     for name in table.names:
+        if name.casefold() in other_roles or SMILES in name.casefold():
+            continue
         cells = table.text(name)
         if (
-            name.casefold() not in other_roles
-            and SMILES not in name.casefold()
-            and len(cells) >= MIN_IDS
+            len(cells) >= MIN_IDS
             and not (cells == "").any()
             and not cells.duplicated().any()
             and table.parse(name).kind == "text"

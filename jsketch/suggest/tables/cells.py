@@ -330,7 +330,7 @@ def changed_copy(
 ) -> bytes:
     """The bytes of a copy of a table with changed cells, {column: {row of the spreadsheet: cell}},
     and `added` rows below. Columns that the table lacks are added. The copy of an Excel file keeps
-    formats and further sheets. It has no formulas but their results, which openpyxl would omit."""
+    formats and further sheets. A formula becomes its saved result, or empty if it has none."""
     if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
         frame = table.frame.copy()
         for name, cells in changes.items():
