@@ -29,6 +29,7 @@ from jsketch.suggest.data import (
     kernel_of,
     library,
     padded_rows,
+    unavailable_candidates,
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns
@@ -186,10 +187,10 @@ def suggest(
     _check_acquisition(price, failures, acquisition)
     if model is not None:
         _check_model(data, lengthscale, model)
-    unavailable = np.zeros(len(data.library.features), bool)
-    not_again = data.arms[~data.observed] if replicates else data.arms
-    for rows in (not_again, data.pending, excluded):
-        unavailable[rows] = True
+    count = len(data.library.features)
+    unavailable = unavailable_candidates(
+        count, data.arms, data.values, data.pending, excluded, replicates
+    )
     _check_batch(data, len(excluded), unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
     kernel = kernel_of(data.library, model.lengthscale)

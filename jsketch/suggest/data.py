@@ -234,6 +234,23 @@ def check_vector(
     return numbers
 
 
+def unavailable_candidates(
+    count: int,
+    arms: np.ndarray,
+    values: np.ndarray,
+    pending: np.ndarray,
+    excluded: np.ndarray,
+    replicates: bool,
+) -> np.ndarray:
+    """[A] bool for A = `count` candidates, those that may not be picked: the evaluated ones `arms`
+    [n] (with `replicates`, only those whose value is NaN), the pending and the excluded ones."""
+    unavailable = np.zeros(count, bool)
+    not_again = arms[np.isnan(values)] if replicates else arms
+    for rows in (not_again, pending, excluded):
+        unavailable[rows] = True
+    return unavailable
+
+
 def outlier_limit(values: np.ndarray) -> float:
     """The limit to which smaller values are raised. It is twice as far below the median of the
     values [m] as the largest value is above the median, or -inf if no value is above the median.

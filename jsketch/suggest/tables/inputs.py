@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from jsketch.suggest import Campaigns, Library, join_campaigns, library, stopping
+from jsketch.suggest.data import unavailable_candidates
 from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import cells, command_line
@@ -108,9 +109,9 @@ def read(options: argparse.Namespace) -> Inputs:
     pending = np.concatenate([rows_in(options.pending), *(part.pending for part in evaluations)])
     pending, excluded = np.setdiff1d(pending, arms), rows_in(options.exclude)
     if options.batch is None:
-        not_again = arms[np.isnan(values)] if options.replicates else arms
-        left = np.delete(np.arange(len(candidates.ids)), np.r_[not_again, pending, excluded])
-        label = left * 0 if candidates.same is None else candidates.same[left]
+        rows = arms, values, pending, excluded
+        left = ~unavailable_candidates(len(candidates.ids), *rows, options.replicates)
+        label = np.zeros(left.sum()) if candidates.same is None else candidates.same[left]
         options.batch = int(min(BATCH, np.unique(label, return_counts=True)[1].max(initial=1)))
         if options.batch < BATCH:
             notes.append(f"the size of the batch is {options.batch}, because no more are left")
