@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from rows import by_name
 from small_problems import states_at
 
 from jsketch import Arms, Query, kernels, problems
@@ -47,9 +48,7 @@ BANDITS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in BANDITS]
-)
+@by_name(BANDITS, BANDITS.keys() - OTHER_WIDTHS.keys())
 def test_confidence_intervals_cover(name):
     """THEORY 4.4, 4.7, 4.8: |mean - f| <= width * sd at all arms and STOPS in at least 1 - delta of
     runs, whichever width chooses the arms.

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import quad
+from oracles import laplace, log_cdf, log_excess
 from scipy.stats import norm
 
 from jsketch import kernels
@@ -14,34 +14,6 @@ from jsketch.box.gp.regression import Hyperparameters
 
 NEGATIVE_Z = -np.array([1e-3, 0.1, 0.9, 2, 4.999, 5.001, 8, 20, 38, 40, 300, 1e4, 1e8])
 NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
-LOG_ROOT_2PI = np.log(2 * np.pi) / 2
-
-
-def laplace(t, power):
-    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature with s / max(t, 1) in
-    place of s."""
-    scale = max(t, 1.0)
-    value, _ = quad(
-        lambda s: s**power * np.exp(-((s / scale) ** 2) / 2 - t / scale * s),
-        0,
-        60,
-        epsabs=0,
-        epsrel=1e-12,
-        limit=200,
-    )
-    return value / scale ** (power + 1)
-
-
-def log_cdf(z):
-    """log Phi(z) = log phi(z) + log of the integral of exp(-s^2/2 + z s), for z < 0."""
-    return norm.logcdf(z) if z >= 0 else -z * z / 2 - LOG_ROOT_2PI + np.log(laplace(-z, 0))
-
-
-def log_excess(z):
-    """log E (Z + z)_+: phi(z) times the integral of s exp(-s^2/2 + z s), for z < 0."""
-    if z >= 0:
-        return np.log(norm.pdf(z) + z * norm.cdf(z))
-    return -z * z / 2 - LOG_ROOT_2PI + np.log(laplace(-z, 1))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Properties of every optimiser in the table of cases.py."""
 
+from functools import partial
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,8 @@ import numpy as np
 import pytest
 from cases import INITIAL
 from cases import OPTIMISERS as CASES
+from compiled import compiled_as_by_users
+from rows import by_name, check_refusals
 
 from jsketch import Box, loops, problems, struct
 from jsketch.box import UniformBox, history
@@ -20,9 +24,7 @@ NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
 QUICK = ("uniform", *NUMBERS)  # the other rows share their code
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 KEY = jax.random.key(0)
-each = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in CASES]
-)
+each = by_name(CASES, CASES.keys() - QUICK)
 ASK = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
 
 
@@ -48,10 +50,8 @@ def on_host(x):
     return float(FAILING(jnp.asarray(x), KEY))
 
 
-@each
-def test_a_run_records_its_evaluations(name):
+def check_record(name, run):
     """Points are in the box; values, best values and failures are those of the points."""
-    run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
     assert (points >= np.asarray(BOX.lower)).all() and (points <= np.asarray(BOX.upper)).all()
@@ -69,6 +69,17 @@ def test_a_run_records_its_evaluations(name):
     np.testing.assert_allclose(past.y, np.where(ok, expected, 0), rtol=1e-9)
     assert float(history.best(past)[1]) == float(run.best[-1]) == float(run.info.best[-1])
     assert np.isnan(run.value).all()  # a plain function has no noiseless value
+
+
+@each
+def test_a_run_records_its_evaluations(name):
+    check_record(name, loops.run(CASES[name], PROBLEM, KEY, HORIZON))
+
+
+@by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["turbo_1"])
+def test_a_run_with_the_default_flags_of_xla(name):
+    run = compiled_as_by_users(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
+    check_record(name, run)
 
 
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
@@ -92,7 +103,7 @@ def test_all_optimisers_have_the_same_initial_points():
     assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(runs[0])).all()
 
 
-@pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
+@by_name(QUICK)
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
     """The picks are those of the compiled run, after interruptions within a query too."""
     optimizer = CASES[name]
@@ -121,11 +132,7 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     assert len(calls) == HORIZON + 2 and finished.t == HORIZON
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["uniform", "go_ucb"]
-    + [pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2")],
-)
+@by_name(QUICK, ["gp_log_ei", "turbo_2"])
 def test_several_seeds_have_the_points_of_single_runs(name):
     keys = jax.random.split(KEY, 2)
     vmapped_points, mapped_points = (
@@ -156,9 +163,7 @@ def test_a_run_without_a_success_has_no_best_value(name):
         print(driven.best)
 
 
-@pytest.mark.parametrize(
-    "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_2", marks=pytest.mark.slow)]
-)
+@by_name(QUICK, ["turbo_2"])
 def test_asking_twice_gives_the_same_query(name):
     state = CASES[name].init(BOX, KEY, horizon=HORIZON)
     first, second = (ASK(CASES[name], state, KEY) for _ in range(2))
@@ -180,9 +185,7 @@ def test_noiseless_values_are_recorded():
 
 
 @pytest.mark.float32(only=True)
-@pytest.mark.parametrize(
-    "name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2", "go_ucb"]
-)
+@by_name(NUMBERS, ["gp_log_ei"])
 def test_dtypes_follow_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
@@ -202,23 +205,19 @@ class Valued:
         return x[:1]
 
 
-@pytest.mark.parametrize(
-    ("objective", "words"),
-    [
+@pytest.mark.parametrize("loop", [loops.run, loops.rollout])
+def test_objectives_that_are_refused(loop):
+    """The objectives are refused while the program is traced."""
+    rows = [
         (lambda x, key: x[:1], r"one number, shape \(\); an array of shape \(1,\), dtype float64"),
         (lambda x, key: jax.lax.complex(x[0], x[1]), r"array of shape \(\), dtype complex128"),
         (lambda x, key: None, "None was returned"),
         (lambda x, key: (x[0], x[1]), "was returned"),
         (lambda x: x.sum(), r"a function of \(x, key\); its arguments are \(x\)"),
         (Valued(), r"value must return one number, .*shape \(1,\)"),
-    ],
-)
-def test_objectives_that_are_refused(objective, words):
-    """The objectives are refused while the program is traced."""
-    with pytest.raises(ValueError, match=words):
-        loops.run(UniformBox(), problems.on_box(objective, BOX), KEY, 3)
-    with pytest.raises(ValueError, match=words):
-        loops.rollout(UniformBox(), problems.on_box(objective, BOX), KEY, 3)
+    ]
+    given = [(problems.on_box(objective, BOX), words) for objective, words in rows]
+    check_refusals((partial(loop, UniformBox(), p, KEY, 3), words) for p, words in given)
 
 
 def test_integers_and_booleans_are_numbers():

@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from forecasts import kors_probabilities
+from rows import by_name
 
 from jsketch import kernels
 from jsketch.contrib import CBBKB, EKUCB, KUCB
@@ -69,20 +71,12 @@ def sketched_moments(dictionary, step):
 
 
 def kors_joins(draws):
-    """Yields (step, whether its point joins the dictionary) for each reward, by dense inverses."""
-    points, probabilities = [], []
-    for number, step in enumerate(rewarded_points(STEPS)):
-        root = 1 / np.sqrt(np.append(probabilities, 1.0))
-        rows = [*points, step]
-        weighted_gram = root[:, None] * GRAM[np.ix_(rows, rows)] * root
-        column = weighted_gram[:, -1]
-        inner = np.linalg.inv(weighted_gram + MU * np.eye(len(rows)))
-        tau = (1 + EPS) / MU * (GRAM[step, step] - column @ inner @ column)
-        p = min(1.0, BETA * tau)
-        joins = draws[number] < p
-        if joins:
-            points.append(step)
-            probabilities.append(p)
+    """Yields (step, whether its point joins the dictionary) for each reward."""
+    rewarded, joined = rewarded_points(STEPS), []
+    for number, step in enumerate(rewarded):
+        gram = GRAM[np.ix_(rewarded[: number + 1], rewarded[: number + 1])]
+        joins = draws[number] < kors_probabilities(gram, joined, MU, BETA, EPS, False)[-1]
+        joined += [number] * bool(joins)
         yield step, joins
 
 
@@ -179,11 +173,7 @@ SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
 SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 
 
-@pytest.mark.parametrize(
-    # cbkb has the program of cbbkb
-    "name",
-    ["k_ucb", "ek_ucb", "cbbkb", pytest.param("cbkb", marks=pytest.mark.slow)],
-)
+@by_name(CASES, ["cbkb"])  # cbkb has the program of cbbkb
 def test_choices_and_capacity(runs, name):
     """The first action is uniform, later ones have the largest bound. Growing changes no bound."""
     small = SMALL[name]

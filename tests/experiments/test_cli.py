@@ -49,15 +49,3 @@ def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="error: No space left on device: x"):
         suggest.main()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_errors_of_a_read_only_disk_name_the_folder_of_the_user(tmp_path, monkeypatch):
-    """The temporary file in the folder is not named."""
-
-    def refuse(dir):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir / "tmp123"))
-
-    monkeypatch.setattr(command_line.tempfile, "TemporaryFile", refuse)
-    with pytest.raises(OSError, match="Read-only file system") as caught:
-        command_line.check_new(tmp_path / "next.csv", overwrite=False)
-    assert caught.value.filename == str(tmp_path)

@@ -16,8 +16,8 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def raise_full_disk(*arguments, **options):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def raise_full_disk(dir):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(dir / "tmp123"))
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
@@ -85,6 +85,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
         command_line.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
+    # the error names the folder, and not the temporary file in it
     monkeypatch.setattr(tempfile, "TemporaryFile", raise_full_disk)
     for check in (
         files.check_folder,

@@ -1,4 +1,4 @@
-"""`experiments.pools`: campaigns against a plain loop over a dense posterior."""
+"""`experiments.pools`: campaigns against a plain loop over `suggest`."""
 
 import jax
 import numpy as np
@@ -11,9 +11,7 @@ from experiments.results import store
 from experiments.suggest import calibration, intervals
 from jsketch.suggest import (
     Columns,
-    Mixed,
     acquisitions,
-    fit,
     leave_one_out,
     library,
     predict,
@@ -21,6 +19,7 @@ from jsketch.suggest import (
     suggest,
 )
 
+UCB = acquisitions.UCB(1.5)
 KEY = jax.random.key(3)
 RANDOM = np.random.default_rng(0)
 LEVELS = np.stack([RANDOM.integers(0, 4, 70), RANDOM.integers(0, 3, 70)], axis=1)
@@ -31,30 +30,17 @@ POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
 def loop(sizes, seed):
-    """The campaign in NumPy, except for the fit."""
+    """The arms of a campaign in which every batch is the one that `suggest` returns."""
     arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
     for size in sizes[1:]:
-        model = fit(POOL.library, arms, VALUES[arms])
-        kernel = Mixed(model.lengthscale, COLUMNS)
-        gram = np.asarray(kernel.gram(POOL.library.features, POOL.library.features))
-        observed = list(arms)
-
-        def weights(rows, gram=gram, model=model):
-            noisy = gram[np.ix_(rows, rows)] + model.ratio * np.eye(len(rows))
-            return np.linalg.solve(noisy, gram[rows])
-
-        mean = (VALUES[observed] - model.centre) / model.scale @ weights(observed)
-        for _ in range(size):
-            variance = np.maximum(1 - (gram[arms] * weights(arms)).sum(0), 0)
-            score = mean + 1.5 * np.sqrt(variance)
-            score[arms] = -np.inf
-            arms.append(int(score.argmax()))
+        found = suggest(POOL.library, arms, VALUES[arms], batch=size, acquisition=UCB)
+        arms += found.rows.tolist()
     return arms
 
 
 def test_campaigns_are_a_plain_loop(tmp_path):
     def make(seed):
-        return campaigns.play(POOL, (5, 3, 3, 3), seed, acquisitions.UCB(1.5))
+        return campaigns.play(POOL, (5, 3, 3, 3), seed, UCB)
 
     def path_of(seed):
         return store.run_path(tmp_path, "suggest", seed)

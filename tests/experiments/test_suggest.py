@@ -455,14 +455,6 @@ def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
         command.run(parse([*call, "--batch", "8", "--overwrite"]))
 
 
-def test_a_condition_with_the_name_of_a_result_has_a_cure(tmp_path, capsys):
-    frame = library().rename(columns={"mass": "cost"})
-    run(tmp_path, frame)
-    printed = capsys.readouterr().out
-    assert "not used as conditions unless they are renamed: 'cost'" in printed
-    assert "each with 1 number;" in printed
-
-
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
 def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
     """A repeated value counts even if it is equal, and has a row in the copy of the sheet."""
@@ -575,12 +567,33 @@ def test_a_wrong_option_is_answered_in_two_lines(capsys):
     assert "SHEET --value COLUMN" in usage and "--batch: must be at least 1; 0 was given" in error
 
 
-def test_a_forgotten_value_option_is_mentioned(tmp_path, capsys):
-    """Without --value the column of yields would silently be a condition."""
-    frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
-    run(tmp_path, frame)
-    assert "no column 'value', so that no value was read" in capsys.readouterr().out
-    run(tmp_path, frame.assign(value=""))
+def test_unusual_columns_and_values_are_mentioned(tmp_path, capsys):
+    plain, done = library(), evaluations(library())
+    outlier = done.assign(value=done["value"].where(done.index != 8, 1e9))
+    for columns, observations, *words in [
+        (
+            dict(cost=np.arange(A)),
+            None,
+            "not used as conditions unless they are renamed: 'cost'",
+            "each with 2 numbers;",
+        ),
+        # without --value the column of yields would silently be a condition
+        ({"Yield (%)": np.arange(A)}, None, "no column 'value', so that no value was read"),
+        (
+            {"HPLC area": np.exp(truth(plain))},
+            done,
+            "WARNING: the column 'HPLC area' predicts the values almost perfectly",
+            '--ignore "HPLC area"',
+        ),
+        ({}, outlier, "WARNING: 1e+09 is more than 1000 times as far"),
+        (dict(size=plain["size"].where(plain.index != 4, 1e6)), done, "90% of the column 'size'"),
+        (dict(mass=np.resize(["THF", "thf", "DMF"], A)), None, "'THF' and 'thf' are read as diff"),
+        (dict(mass=np.resize(["2-MeTHF", "1,4-dioxane"], A)), None, "most of them begin with a di"),
+    ]:
+        run(tmp_path, plain.assign(**columns), observations)
+        printed = capsys.readouterr().out
+        assert all(word in printed for word in words) and printed.count("WARNING") <= 1, words
+    run(tmp_path, plain.assign(value=""))
     assert "no column" not in capsys.readouterr().out
 
 
@@ -612,26 +625,6 @@ def test_a_value_at_the_target_is_the_end(tmp_path, capsys, target, stops):
     printed = capsys.readouterr().out
     assert re.match(r"Stop: the best is \S+ \(c18: " if stops else "Continue: the best is", printed)
     assert "of the target of" in printed if stops else "from the target" in printed
-
-
-def test_a_column_that_gives_the_answer_away_is_named(tmp_path, capsys):
-    frame = library()
-    frame["HPLC area"] = np.exp(truth(frame))
-    run(tmp_path, frame, evaluations(frame))
-    printed = capsys.readouterr().out
-    assert "WARNING: the column 'HPLC area' predicts the values almost perfectly" in printed
-    assert printed.count("WARNING") == 1 and '--ignore "HPLC area"' in printed
-
-
-def test_one_number_that_sets_the_scale_of_all_others_is_named(tmp_path, capsys):
-    frame = library()
-    done = evaluations(frame)
-    done.iloc[2, 1] = 1e9
-    run(tmp_path, frame, done)
-    assert "WARNING: 1e+09 is more than 1000 times as far" in capsys.readouterr().out
-    frame.loc[4, "size"] = 1e6
-    run(tmp_path, frame, evaluations(frame))
-    assert "90% of the column 'size'" in capsys.readouterr().out
 
 
 def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):

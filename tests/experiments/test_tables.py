@@ -33,14 +33,6 @@ def test_a_column_that_is_refused_has_two_cures(tmp_path):
         run(tmp_path, frame, None, option, "mass")
 
 
-def test_similar_spellings_and_words_with_digits_are_mentioned(tmp_path, capsys):
-    frame = library(12)
-    run(tmp_path, frame.assign(mass=np.resize(["THF", "thf", "DMF"], 12)))
-    assert "'THF' and 'thf' are read as different categories" in capsys.readouterr().out
-    run(tmp_path, frame.assign(mass=np.resize(["2-MeTHF", "1,4-dioxane"], 12)))
-    assert "read as words, although most of them begin with a digit" in capsys.readouterr().out
-
-
 def test_too_many_levels_are_refused(tmp_path):
     """6,000 different words would take 6,000 columns. One of them is repeated here."""
     words = [f"w{i}" for i in range(6000)]

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import by_name
 
 from jsketch import Arms, Box, kernels, loops, problems
 from jsketch.bandits import GPUCB, FixedBKB, Uniform, widths
@@ -56,9 +57,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in NAMES[1:3])) for n in CASES]
-)
+@by_name(CASES, NAMES[1:3])
 def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
     whole = loops.run(bandit, PROBLEM, KEY, HORIZON)

@@ -1,6 +1,7 @@
 """Streams of single examples, of chunks and through files have the predictions of `prequential`."""
 
 import weakref
+from functools import partial
 
 import chex
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from rows import by_name, check_refusals
 
 from jsketch import kernels, loops, online, struct
 from jsketch.loops import live as live_streams
@@ -28,9 +30,7 @@ CASES = {
 }
 # these take long to compile, and test the same loop with another forecaster
 SLOW = ("kernel", "mixture")
-each = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
-)
+each = by_name(CASES, SLOW)
 
 
 def compiled_programs():
@@ -205,10 +205,7 @@ MISTAKES = [
 
 def test_mistakes_raise_and_change_nothing():
     stream = loops.Live(TAYLOR, 2, KEY)
-    for action, words in MISTAKES:
-        with pytest.raises(ValueError, match=words):
-            action(stream)
-            pytest.fail(f"no error: {words}")
+    check_refusals((partial(action, stream), words) for action, words in MISTAKES)
     assert stream.received == 0
 
 
@@ -328,10 +325,9 @@ def test_wrong_streams_are_refused():
         with pytest.raises(ValueError, match=words):
             loops.default_forecaster(stream)
     for wrong in (type(TAYLOR), TAYLOR.features):
-        with pytest.raises(ValueError, match="must be an object with methods init and predict"):
-            loops.prequential(wrong, (xs, ys), KEY)
-        with pytest.raises(ValueError, match="must be an object with methods init and predict"):
-            loops.Live(wrong, 2, KEY)
+        for call in (partial(loops.prequential, wrong, (xs, ys)), partial(loops.Live, wrong, 2)):
+            with pytest.raises(ValueError, match="must be an object with methods init and predict"):
+                call(KEY)
 
 
 def test_wrong_files_are_refused(tmp_path):

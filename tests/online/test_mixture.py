@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from forecasts import mixture as mixture_of
 from jax import lax
 from test_online import CASES as FORECASTERS
 
@@ -34,16 +35,6 @@ def expert_predictions(xs, ys):
     """Predictions [G, n] of each expert in a separate run."""
     experts = [RIDGE.replace(regularization=lam) for lam in LAMS]
     return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
-
-
-def predict_mixture(rule, predictions, weights):
-    """The prediction of a mixture with bound 1 from predictions and weights [G]."""
-    if rule == "average":
-        return weights @ predictions
-    eta = RATES[rule]
-    # the pooled losses at the labels -1 and 1
-    below, above = (-np.log(weights @ np.exp(-eta * (predictions - y) ** 2)) / eta for y in (-1, 1))
-    return (below - above) / 4
 
 
 def adversarial_streams(mixture, seeds, n=150):
@@ -146,11 +137,11 @@ def test_the_best_expert_breaks(rule):
     with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
         forecasts, state = loops.prequential(mixture, (np.zeros((60, 1)), ys), KEY)
     eta = RATES[rule]
+    levels = np.broadcast_to(LEVELS[:, None], (3, 60))
+    before, after = (mixture_of(each, ys, 1.0, rule) for each in (levels, levels[1:]))
+    expected = np.where(np.arange(60) < BREAKS_AFTER[0], before, after).astype(float)
+    np.testing.assert_allclose(forecasts.prediction, expected, rtol=0, atol=1e-9)
     penalties = eta * np.square(LEVELS[:, None] - ys)
-    for t in range(60):
-        weights = np.where(t < BREAKS_AFTER, np.exp(-penalties[:, :t].sum(1)), 0)
-        prediction = predict_mixture(rule, LEVELS, weights / weights.sum())
-        assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
     remaining = np.exp(-penalties[1:].sum(1))
     np.testing.assert_allclose(np.exp(state.log_weights), [0, *remaining / remaining.sum()])
     assert list(state.diverged) == [True, False, False]

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from compiled import compiled_as_by_users
 from forecasts import regression
 from forecasts import ridge as closed_form
+from rows import by_name
 
 from jsketch import kernels, loops, online
 from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
@@ -72,14 +74,7 @@ VARIANTS = {
 }
 
 
-def rows(names, shared=()):
-    """Test parameters of these names; VARIANTS, and the names in `shared`, are slow."""
-    return [
-        pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names
-    ]
-
-
-each = pytest.mark.parametrize("name", rows(CASES))
+each = by_name(CASES, VARIANTS)
 
 
 def examples(seed=0, n=N, inputs=2):
@@ -131,7 +126,22 @@ def test_the_loop_is_predict_then_update(name):
     assert (np.asarray(forecasts.loss)[np.isnan(ys)] == 0).all()
 
 
-@pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd", "kernel_awv"]))
+# tests/fuzz compiles these with the default flags
+IN_FUZZ = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
+STREAM = compiled_as_by_users(loops.streams.stream, static_argnames="block")
+
+
+@by_name([name for name in CASES if name not in VARIANTS | IN_FUZZ])
+def test_default_compiler_flags_give_the_same_predictions(name):
+    xs, ys = examples()
+    # the key that `one_by_one` passes to `init`
+    state = CASES[name].init(xs[0], jax.random.split(KEY)[0])
+    found = STREAM(CASES[name], state, xs, ys, KEY, block=16).forecasts.prediction
+    expected = one_by_one(CASES[name], xs, ys)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@by_name(CASES, VARIANTS | {"sketched_kons", "nogd", "kernel_awv"})
 def test_chunks_have_the_forecasts_of_the_whole_stream(name):
     """A shorter last chunk compiles nothing."""
     xs, ys = examples()
@@ -148,7 +158,7 @@ def test_chunks_have_the_forecasts_of_the_whole_stream(name):
     chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd"]))
+@by_name(CASES, VARIANTS | {"sketched_kons", "nogd"})
 def test_numbers_sweep_by_vmap_and_compile_once(name):
     xs, ys = map(jnp.asarray, examples())
     forecaster = CASES[name]
@@ -176,9 +186,7 @@ GROWING = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
-)
+@by_name(GROWING, ["sketched_kons"])
 def test_the_capacity_grows_and_changes_no_prediction(name):
     """Capacities for points and for examples (1,024 at first in Nystrom) grow inside blocks."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)

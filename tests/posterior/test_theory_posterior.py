@@ -7,7 +7,8 @@ import numpy as np
 import oracles
 from small_problems import KEY, near, random_problems
 
-from jsketch import kernels
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB, Evaluations
 from jsketch.bandits.core.sketched import residuals
 from jsketch.posterior import exact
 from jsketch.sketch import dictionary as dictionaries
@@ -56,6 +57,25 @@ def test_an_arm_pulled_a_thousand_times_loses_no_digits():
     np.testing.assert_allclose(post.variance[:2], np.diag(covariance), rtol=1e-10)
     np.testing.assert_allclose(post.mean[:2], covariance @ sums, rtol=0, atol=1e-10)
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
+
+
+def test_more_arms_than_xla_processes_in_one_chunk():
+    """A chunk of a loop has 16,384 floats. jaxlib 0.10.2 computes some products of 3 columns
+    wrongly from row 16,384 on."""
+    lengthscale, lam, pulled = np.array([0.7, 1.0, 1.3]), 0.01, np.arange(6)
+    x = np.random.default_rng(0).uniform(-1, 1, (20_011, 3))
+    counts = (np.arange(len(x)) < 6).astype(float)
+    sums = counts * np.sin(2 * x.sum(1))
+    bandit = BBKB(kernels.Gaussian(lengthscale), lam, noise_std=0.1)
+    state = bandit.init(Arms(jnp.asarray(x)), KEY, data=Evaluations(counts, sums, pulled))
+    rows = oracles.gaussian(x[pulled] / lengthscale, x / lengthscale, 1.0)
+    explained = np.linalg.solve(rows[:, pulled] + lam * np.eye(6), rows)
+    mean, variance = sums[pulled] @ explained, (1 - (rows * explained).sum(0)) / lam
+    np.testing.assert_allclose(state.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(state.variance, variance, rtol=1e-7)
+    width = float(bandit.confidence_width(state))
+    scores = jax.jit(bandit.scores)(state)
+    np.testing.assert_allclose(scores, mean + width * np.sqrt(variance), rtol=1e-7)
 
 
 def test_variances_against_the_exact_ones():

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_problems import INIT, KEY
+from rows import by_name, check_refusals
+from small_problems import ASK, INIT, KEY
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
@@ -13,7 +14,6 @@ from jsketch.scale import FileEvaluations, Streamed, open_arms, shards, sweep
 ARMS, CHUNK = 37, 8  # the last chunk has five arms
 SMALL = dict(keep=6, offer=3)  # small sizes, for which chunks are read again
 COMMON = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=64)
-ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
 TELL = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 DONE = np.array([3, 11, 3, 36, 20])
 KEEP = np.array([3, 20, 25])  # a dictionary with an arm that was not observed
@@ -98,13 +98,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore:.*repeat the features")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[] if n in ("screened", "extended") else pytest.mark.slow)
-        for n in CASES
-    ],
-)
+@by_name(CASES, CASES.keys() - {"screened", "extended"})
 def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     bandit, rounds, options = CASES[name]
     batches, reads, state, file_state = run_both(tmp_path, bandit, rounds, **options)
@@ -195,7 +189,7 @@ def test_invalid_files_are_refused(tmp_path):
     (tmp_path / "nothing.npy").touch()
     with_nan = x.copy()
     with_nan[29, 1] = np.nan
-    for act, message in (
+    rows = (
         (lambda: open_arms(tmp_path / "none.npy"), "there is no file"),
         (lambda: open_arms(5), "takes the path of a .npy file; 5 was given"),
         (lambda: open_arms(tmp_path / "text.npy"), r"not a \.npy file of numbers"),
@@ -205,9 +199,8 @@ def test_invalid_files_are_refused(tmp_path):
         (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
         (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
         (lambda: save_arms(tmp_path, with_nan).read(3), "be finite; arm 29, feature 1 .* is nan"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            act()
+    )
+    check_refusals(rows)
     file = save_arms(tmp_path, x)
     (tmp_path / "arms.npy").write_bytes((tmp_path / "arms.npy").read_bytes()[:-50])
     with pytest.raises(ValueError, match="shorter than its header"):
@@ -231,7 +224,7 @@ def test_mistakes_are_refused(tmp_path):
 
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     other_key = jax.random.key(0, impl="rbg")
-    for act, message in (
+    rows = (
         (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
         (lambda: begin(keep=5, offer=6), "keep must be at least offer, 6; 5 was given"),
         (lambda: begin(keep=0), "keep must be an integer"),
@@ -244,6 +237,5 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(other_key, ARMS), "default implementation"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            act()
+    )
+    check_refusals(rows)

@@ -5,7 +5,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
+from rows import by_name
 
 from jsketch import Query, devices, rollout
 from jsketch.bandits import history
@@ -20,9 +20,7 @@ def runs(name):
     return jax.jit(jax.vmap(lambda key: rollout(bandit, problem, key, cases.HORIZON)))(KEYS)
 
 
-@pytest.mark.parametrize(
-    "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
-)
+@by_name(["bbkb_global", "bbkb_global_local"], ["bbkb_global_local"])
 def test_runs_are_the_same(name, monkeypatch):
     """The working sets are so small that every batch needs several."""
     expected = runs(name)
