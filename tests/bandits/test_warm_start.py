@@ -5,29 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, ASK, KEY, Problem
+from small_problems import ASK, KEY
 from truth import LD, cholesky, gram, solve
 
 from jsketch import Arms, kernels, loops, problems
-from jsketch.bandits import BBKB, history, initial
+from jsketch.bandits import BBKB, initial
 from jsketch.sketch import bless
 from jsketch.types import Evaluations
 
 SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
-
-
-def test_a_warm_start_has_the_exact_posterior_of_its_data():
-    """With all data in the dictionary, mean and variance are those of the exact posterior."""
-    p = Problem(3)
-    arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
-    rewards = np.random.default_rng(0).standard_normal(len(arms))
-    domain = Arms(jnp.asarray(p.x))
-    data = history.of_evaluations(domain, np.append(arms, 2), np.append(rewards, np.nan))
-    state = BBKB(p.kernel, p.lam, capacity=32).init(domain, KEY, data=data)
-    mean, covariance, logdet = oracles.exact(p.gram, data.pull_counts, data.reward_sums, p.lam)
-    np.testing.assert_allclose(state.mean, mean, atol=1e-7)
-    np.testing.assert_allclose(state.variance, np.diag(covariance), rtol=1e-6, atol=1e-8 / p.lam)
-    assert float(state.evidence.information) == pytest.approx(logdet, rel=1e-6)
 
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])

@@ -14,25 +14,6 @@ from jsketch.posterior import exact
 from jsketch.sketch import dictionary as dictionaries
 
 
-def test_the_posterior_from_counts_is_that_of_single_pulls():
-    """THEORY 1.1: the posterior from counts is that of the T x T Gram matrix of the history."""
-
-    @jax.jit
-    def from_counts(kernel, x, counts, averages, lam):
-        def step(i, post):
-            return exact.observe(post, kernel, x, i, averages[i], counts[i] > 0, lam, counts[i])[0]
-
-        return jax.lax.fori_loop(0, len(x), step, exact.prior(kernel, x, lam, len(x)))
-
-    for p in random_problems():
-        mean, covariance, logdet = p.exact()
-        averages = p.sums / np.maximum(p.counts, 1)
-        post = from_counts(p.kernel, *map(jnp.asarray, (p.x, p.counts, averages)), p.lam)
-        near(post.mean, mean)
-        near(post.variance, np.diag(covariance))
-        near(post.logdet, logdet, 1e-9)
-
-
 def test_an_arm_pulled_a_thousand_times_loses_no_digits():
     """The incremental posterior loses no digits. After n pulls, a variance computed as a difference
     has a relative error of about n eps k(x,x) / lam, which is 4e-5 here, and in float32 more than
