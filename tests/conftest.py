@@ -54,6 +54,13 @@ def drop_compiled_programs():
             jax.clear_caches()
 
 
+@pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
+def accelerator(request, monkeypatch):
+    """Makes the test trace the program of a CPU, or that of an accelerator."""
+    monkeypatch.setattr("jsketch.devices.on_accelerator", lambda: request.param)
+    return request.param
+
+
 def pytest_unconfigure(config):
     # a worker has reported its results; freeing its programs one by one would take 10 seconds
     if hasattr(config, "workerinput"):

@@ -9,6 +9,12 @@ def gaussian(x, y, lengthscale):
     return np.exp(-np.square(x[:, None] - y[None]).sum(-1) / (2 * lengthscale**2))
 
 
+def matern_52(x, lengthscale):
+    """The Matern 5/2 kernel of all pairs of points."""
+    r = np.sqrt(5 * np.square((x[:, None] - x[None]) / lengthscale).sum(-1))
+    return (1 + r + r * r / 3) * np.exp(-r)
+
+
 def exact(gram, counts, sums, lam):
     """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP. K_T [T,T] has a row for every pull,
     and each pull of an arm has the arm's average reward."""

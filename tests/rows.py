@@ -1,4 +1,4 @@
-"""Tables of tests: names, some of which are slow, and calls that are refused."""
+"""Names of which some are slow, calls that are refused, and functions that fail."""
 
 import pytest
 
@@ -15,3 +15,17 @@ def check_refusals(rows):
         with pytest.raises(ValueError, match=words):
             call()
             pytest.fail(f"row {number}: {words}")
+
+
+def failing(numbers, error, function):
+    """(a function that raises the error in the calls with these numbers, the list of its
+    arguments). The arguments are positional, or a dictionary of named ones."""
+    calls = []
+
+    def fail_or_call(*values, **named):
+        calls.append(named or values[0])
+        if len(calls) in numbers:
+            raise error
+        return function(*values, **named)
+
+    return fail_or_call, calls

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 
-from jsketch import Arms, kernels, loops
+from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB
 from jsketch.loops.rollouts import start
 from jsketch.types import Evaluations
@@ -16,7 +16,8 @@ PROBLEMS = 40
 ARMS = 30
 KEY = jax.random.key(0)
 INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
-ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
+ASK = jax.jit(lambda bandit, state, key=KEY: bandit.ask(state, key))
+TELL = jax.jit(lambda bandit, state, *evaluations: bandit.tell(state, *evaluations))
 
 
 class Problem:
@@ -45,6 +46,12 @@ class Problem:
     def exact(self):
         """(mean, covariance / lam, logdet) of the exact posterior."""
         return oracles.exact(self.gram, self.counts, self.sums, self.lam)
+
+
+def rkhs_problem(key, kernel, arms, noise, norm):
+    """A random function of this norm on uniform arms [arms,2]."""
+    x_key, f_key = jax.random.split(key)
+    return problems.rkhs_draw(f_key, kernel, jax.random.uniform(x_key, (arms, 2)), noise, norm=norm)
 
 
 @cache

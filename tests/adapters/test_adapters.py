@@ -14,6 +14,7 @@ from river import checks
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from test_online import examples
 
 import jsketch.adapters
 from jsketch import kernels, loops, online
@@ -24,12 +25,6 @@ KEY = jax.random.key(0)
 TAYLOR = online.PKAWV(Taylor(2, 4), 0.1)
 EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=64)
 both_forecasters = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
-
-
-def examples(n=48):
-    random = np.random.default_rng(0)
-    x = random.uniform(-1, 1, (n, 2))
-    return x, np.sin(3 * x.sum(1))
 
 
 # scikit-learn
@@ -57,7 +52,7 @@ def test_checks_of_scikit_learn(check):
 
 @both_forecasters
 def test_partial_fit_is_prequential(forecaster):
-    xs, ys = examples()
+    xs, ys = examples(n=48)
     ys[3] = np.nan
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = SklearnRegressor(forecaster), []
@@ -83,7 +78,7 @@ def test_partial_fit_is_prequential(forecaster):
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
     """The checks of scikit-learn test names of columns, labels in a column, and pickles."""
-    xs, ys = examples()
+    xs, ys = examples(n=48)
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
     with pytest.raises(ValueError, match="in the same order"):
@@ -132,7 +127,7 @@ def test_checks_of_river(check):
 
 @both_forecasters
 def test_learn_one_is_prequential(forecaster):
-    xs, ys = examples(24)
+    xs, ys = examples(n=24)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = RiverRegressor(forecaster), []
     for t, ((a, b), y) in enumerate(zip(xs, ys, strict=True)):
@@ -144,7 +139,7 @@ def test_learn_one_is_prequential(forecaster):
 
 def test_copies_are_independent():
     """`Live.learn` donates the buffers of its state, and a copy does not share them."""
-    stream = [({"a": a, "b": b}, y) for (a, b), y in zip(*examples(12), strict=True)]
+    stream = [({"a": a, "b": b}, y) for (a, b), y in zip(*examples(n=12), strict=True)]
     model = RiverRegressor(EXACT)
     for x, y in stream[:6]:
         model.learn_one(x, y)

@@ -5,19 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from small_problems import KEY, TELL
 
 from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB, widths
 from jsketch.contrib import partition
 
-KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
 OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
 BANDIT = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
-TELL = jax.jit(lambda bandit, state, y, key: bandit.tell(state, y, key))
 
 
 def f(x):

@@ -6,9 +6,9 @@ import numpy as np
 import oracles
 import pytest
 from rows import by_name
-from small_problems import states_at
+from small_problems import rkhs_problem, states_at
 
-from jsketch import Arms, Query, kernels, problems
+from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
 from jsketch.bandits.core import sketched
 from jsketch.sketch.dictionary import qbar_theory
@@ -23,9 +23,7 @@ OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixtur
 
 
 def draw(key):
-    x_key, f_key = jax.random.split(key)
-    x = jax.random.uniform(x_key, (60, 2))
-    return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
+    return rkhs_problem(key, KERNEL, 60, NOISE, NORM)
 
 
 def states(bandit):

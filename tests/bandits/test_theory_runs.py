@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import oracles
 import pytest
-from small_problems import states_at
+from small_problems import rkhs_problem, states_at
 
-from jsketch import kernels, problems
+from jsketch import kernels
 from jsketch.bandits import BBKB, BKB, EVERY_BATCH, widths
 from jsketch.sketch.dictionary import qbar_theory
 
@@ -53,9 +53,7 @@ class Runs:
 
 
 def draw(key):
-    x_key, f_key = jax.random.split(key)
-    x = jax.random.uniform(x_key, (ARMS, 2))
-    return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
+    return rkhs_problem(key, KERNEL, ARMS, NOISE, NORM)
 
 
 # draws after every batch, or only if the dictionary exceeds 1.25 times the expected size

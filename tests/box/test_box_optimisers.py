@@ -10,7 +10,8 @@ import pytest
 from cases import INITIAL
 from cases import OPTIMISERS as CASES
 from compiled import compiled_as_by_users
-from rows import by_name, check_refusals
+from rows import by_name, check_refusals, failing
+from small_problems import ASK, KEY
 
 from jsketch import Box, loops, problems, struct
 from jsketch.box import UniformBox, history
@@ -23,9 +24,7 @@ TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
 QUICK = ("uniform", *NUMBERS)  # the other rows share their code
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
-KEY = jax.random.key(0)
 each = by_name(CASES, CASES.keys() - QUICK)
-ASK = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
 
 
 @struct.dataclass
@@ -112,14 +111,7 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     np.testing.assert_allclose(driven.x, compiled.x, atol=TOLERANCES[name])
     assert driven.best[1] == driven.y[np.isfinite(driven.y)].max()
 
-    calls = []
-
-    def killed(x):
-        calls.append(x)
-        if len(calls) in (2, 8):
-            raise KeyboardInterrupt
-        return on_host(x)
-
+    killed, calls = failing((2, 8), KeyboardInterrupt(), on_host)
     path = tmp_path / "run"
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):

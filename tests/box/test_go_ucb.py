@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from small_problems import ASK, KEY, TELL
 
 from jsketch import loops
 from jsketch.box import ball as balls
@@ -18,7 +19,6 @@ from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
 
-KEY = jax.random.key(0)
 LAM = 0.3
 LM = models.LevenbergMarquardt
 SMALL = dict(initial=3, candidates=64, starts=8, steps=40, oracle=LM(steps=8, restarts=2))
@@ -38,18 +38,16 @@ OPTIMIZERS = {
 PAPER = dict(reach=1.0, refit=False, standardize=False, exploration_rows=False)
 FIXED = models.Gradient(1e-30, "sgd", steps=1, restarts=1)  # w0 stays as drawn
 each = pytest.mark.parametrize("name", OPTIMIZERS)
-ask = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
-tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
 
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     """([(state, query, info) of each round], the last state)."""
     state, history_of_rounds = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
-        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+        query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         keys = jax.random.split(jax.random.fold_in(KEY, 1000 + t), len(query.mask))
         y = jax.vmap(objective)(query.x, keys)
-        new, info = tell(optimizer, state, query, y, jax.random.fold_in(KEY, 2000 + t))
+        new, info = TELL(optimizer, state, query, y, jax.random.fold_in(KEY, 2000 + t))
         history_of_rounds.append((state, query, info))
         state = new
     return history_of_rounds, state

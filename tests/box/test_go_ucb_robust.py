@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_problems import ASK, KEY, TELL
 
 from jsketch import loops, problems
 from jsketch.box import GOUCB, history
@@ -15,7 +16,6 @@ from jsketch.box.go_ucb.model import Network, Parametric, flatten
 from jsketch.problems import boxes
 from jsketch.types import Box
 
-KEY = jax.random.key(0)
 SMALL = GOUCB(
     model=Network(hidden=4),
     initial=3,
@@ -27,17 +27,14 @@ SMALL = GOUCB(
 PROBLEM = boxes.styblinski_tang(3)
 HORIZON = 12
 
-ask = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
-tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
-
 
 def test_a_refitted_run_evaluates_new_points_and_ends():
     """A query beyond the horizon is empty and changes nothing."""
     run = loops.run(SMALL, PROBLEM, KEY, HORIZON)
     assert len(np.unique(run.x, axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
-    query = ask(SMALL, run.state, KEY)
+    query = ASK(SMALL, run.state, KEY)
     assert int(query.size) == 0
-    after, info = tell(SMALL, run.state, query, jnp.zeros(3), KEY)
+    after, info = TELL(SMALL, run.state, query, jnp.zeros(3), KEY)
     chex.assert_trees_all_equal(after, run.state)
     assert int(info.observed) == 0
 
@@ -55,8 +52,8 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
     optimizer = SMALL.replace(refit=False)
     state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
-        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
-        state, _ = tell(optimizer, state, query, jnp.asarray(y), KEY)
+        query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
+        state, _ = TELL(optimizer, state, query, jnp.asarray(y), KEY)
         expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
         np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
     in_use, rows = np.asarray(state.history.ok), np.asarray(state.gradients)
@@ -80,8 +77,8 @@ def test_a_loss_that_overflows_is_reported():
     optimizer = SMALL.replace(standardize=False)
     state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
-        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
-        state, info = tell(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
+        query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
+        state, info = TELL(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
         assert info.diverged
     initial_parameters = flatten(optimizer.model, PROBLEM.domain.lower).draw(
         jax.random.split(KEY)[0]
@@ -116,17 +113,17 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
     differs."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
-    query = ask(optimizer, state, KEY)
+    query = ASK(optimizer, state, KEY)
     query = query.replace(x=query.x.at[1].set(0.0))
     for t in range(3):
-        state, info = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+        state, info = TELL(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
         assert not info.diverged and bool(info.nonfinite) == (int(info.nonfinite_rows) > 0)
         assert int(info.nonfinite_rows) == (1 if optimizer.refit or t == 0 else 0)
         in_use = np.arange(HORIZON) < int(state.history.count)
         rows = np.asarray(state.gradients)
         assert not rows[1].any() and float(state.targets[1]) == 0
         assert np.isfinite(rows).all() and rows[in_use & (np.arange(HORIZON) != 1)].any(1).all()
-        query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+        query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         numbers = jax.tree.leaves((query.x, query.proposal, optimizer.ball(state)))
         assert all(np.isfinite(np.asarray(number)).all() for number in numbers)
         assert np.asarray(query.x[0]).any() and not query.proposal.fallback
@@ -140,14 +137,14 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     for change in (dict(model=not_finite), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
         state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
-        query = ask(optimizer, state, KEY)
+        query = ASK(optimizer, state, KEY)
         for t in range(2):
-            state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
-            query = ask(optimizer, state, jax.random.fold_in(KEY, t))
+            state, _ = TELL(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+            query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
             assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is not_finite)
             assert np.isfinite(np.asarray(query.x)).all()
             points.append(np.asarray(query.x[0]))
-        state, info = tell(optimizer, state, query, jnp.ones(3), KEY)
+        state, info = TELL(optimizer, state, query, jnp.ones(3), KEY)
         if optimizer.model is not_finite:
             assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
             assert bool(info.diverged) and int(info.nonfinite_rows) == 5

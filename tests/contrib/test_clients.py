@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from small_problems import KEY, TELL
 
 from jsketch import Info, kernels, struct
 from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
 from jsketch.contrib.problems import ClientArms, ContextualArms, play
 from jsketch.contrib.problems.contextual import Squares
 
-KEY = jax.random.key(0)
 LENGTHSCALE, LAM, STEPS, N, WAIT, D = 0.5, 0.3, 14, 3, 3, 1.5
 COMMON = dict(kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2)
 BANDIT = SharedEmbedding(
@@ -28,7 +28,6 @@ ALL = np.concatenate([X.reshape(-1, 2), NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 Y = REWARDS.reshape(-1)
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
-TELL = jax.jit(lambda bandit, state, x, y, key: bandit.tell(state, x, y, key))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rows import by_name
+from rows import by_name, failing
 
 from jsketch import Arms, Box, kernels, loops, problems
 from jsketch.bandits import GPUCB, FixedBKB, Uniform, widths
@@ -128,19 +128,6 @@ def test_a_run_from_another_state_is_refused(tmp_path):
             run(states)
 
 
-def failing(call, error, values):
-    """(an objective whose call number `call` raises the error, the list of its arguments)."""
-    calls = []
-
-    def objective(at):
-        calls.append(at)
-        if len(calls) == call:
-            raise error
-        return values(at)
-
-    return objective, calls
-
-
 def first_coordinate(x):
     return float(x[0])
 
@@ -160,7 +147,7 @@ def test_drive_loses_nothing(error, named, domain, tmp_path):
     whole = loops.drive(algorithm, values, domain, KEY, horizon)
     path = tmp_path / "run"
     options = dict(checkpoint=path) if named else {}
-    objective, calls = failing(3, error, values)
+    objective, calls = failing([3], error, values)
     with pytest.raises(type(error)) as error_info:
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     assert error_info.value is error and error.driven.t == evaluations_done
@@ -212,7 +199,7 @@ def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
     driven = error_info.value.driven
     assert (driven.t, driven.n_unobserved) == (4, 4)
     for horizon in (4, 3, 12):  # a horizon before the end of the batch evaluates nothing
-        objective, calls = failing(0, None, np.sin)
+        objective, calls = failing([], None, np.sin)
         resumed_run = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
         assert resumed_run.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
     np.testing.assert_array_equal(resumed_run.x, whole.x)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_problems import ASK, KEY
 
 from jsketch import Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
@@ -15,11 +16,9 @@ from jsketch.contrib import MiniGP
 from jsketch.loops.rollouts import start
 from jsketch.types import Evaluations
 
-KEY = jax.random.key(0)
 X = np.linspace(0, 1, 12)[:, None]
 PROBLEM = problems.finite_arms(X, np.sin(5 * X[:, 0]), 0.01)
 FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=5, max_pending=5, capacity=12, repeat=False)
-ASK = jax.jit(lambda bandit, state, key: bandit.ask(state, key))
 TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
 
 

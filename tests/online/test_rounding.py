@@ -2,9 +2,7 @@
 
 import jax
 import numpy as np
-import pytest
 
-from jsketch import devices
 from jsketch.online import ridge
 
 BLOCK, LAM = 16, 1e-7
@@ -32,12 +30,10 @@ def single_steps(z, ys):
     return np.array(predictions)
 
 
-@pytest.mark.parametrize("accelerator", [False, True])
-def test_blocks_keep_digits(accelerator, monkeypatch):
+def test_blocks_keep_digits(accelerator):
     """Predictions for labels of size 1 have errors of at most B^1.5 eps |z|^2 / (2 lam). They would
     be 900 times as large if rounding separated the two triangles of S, or if the directions of the
     steps were products with L^-1 alone."""
-    monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     # a new function, because the program for the other machine is cached
     learn = jax.jit(lambda *block: ridge.learn_block(*block))
     all_labelled = np.ones(BLOCK, bool)

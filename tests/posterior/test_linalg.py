@@ -9,13 +9,6 @@ import pytest
 from jsketch import devices, kernels, linalg
 
 
-@pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
-def accelerator(request, monkeypatch):
-    """Makes the test trace the program of a CPU, or that of an accelerator."""
-    monkeypatch.setattr(devices, "on_accelerator", lambda: request.param)
-    return request.param
-
-
 @pytest.mark.parametrize("size", [1, 5, 32, 50, 300])
 def test_the_inverse_of_the_factor_whitens_the_matrix(size, accelerator):
     a = np.random.default_rng(size).standard_normal((size, size))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rows import by_name, check_refusals
-from small_problems import ASK, INIT, KEY
+from small_problems import ASK, INIT, KEY, TELL
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
@@ -14,7 +14,6 @@ from jsketch.scale import FileEvaluations, Streamed, open_arms, shards, sweep
 ARMS, CHUNK = 37, 8  # the last chunk has five arms
 SMALL = dict(keep=6, offer=3)  # small sizes, for which chunks are read again
 COMMON = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=64)
-TELL = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 DONE = np.array([3, 11, 3, 36, 20])
 KEEP = np.array([3, 20, 25])  # a dictionary with an arm that was not observed
 Y = np.array([0.5, -0.2, 0.7, np.nan, 0.1])

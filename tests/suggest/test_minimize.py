@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from rows import failing
 
 import jsketch
 from jsketch import Space, maximize, minimize
@@ -70,16 +71,10 @@ def test_failures_are_recorded_and_become_rare():
 
 
 def test_other_errors_end_the_run_with_its_result():
-    def raise_at_ten(**h):
-        if len(calls) == 10:
-            raise KeyError("broken")
-        calls.append(h)
-        return loss(**h)
-
-    calls: list[dict] = []
+    raise_at_ten, calls = failing([10], KeyError("broken"), loss)
     with pytest.raises(KeyError) as error_info:
         minimize(raise_at_ten, SPACE, 20, catch=ValueError, progress=False)
-    assert [e.candidate for e in error_info.value.result.evaluations] == calls
+    assert [e.candidate for e in error_info.value.result.evaluations] == calls[:9]
     assert "`result`" in error_info.value.__notes__[0]
 
 
@@ -97,15 +92,9 @@ def test_a_running_evaluation_is_kept_when_another_one_of_its_batch_raises():
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
-    def raise_at_ten(**h):
-        calls.append(h)
-        if len(calls) == 10:
-            raise KeyError("broken")
-        return loss_with_failures(**h)
-
     settings = dict(catch=FloatingPointError, batch=batch, progress=False)
     whole = minimize(loss_with_failures, SPACE, 20, **settings)
-    calls: list[dict] = []
+    raise_at_ten, calls = failing([10], KeyError("broken"), loss_with_failures)
     file = tmp_path / "tuning.run"
     with pytest.raises(KeyError):
         minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles import matern_52
 from scipy import optimize, stats
 
 from jsketch import struct
@@ -45,13 +46,8 @@ def suggest_batch(**more):
     return suggest(**{**arguments, **more})
 
 
-def matern(x, y, lengths):
-    r = np.sqrt(5 * np.square((x[:, None] - y[None]) / lengths).sum(2))
-    return (1 + r + r * r / 3) * np.exp(-r)
-
-
 UNIT = (LIBRARY - LIBRARY.min(0)) / np.ptp(LIBRARY, axis=0)
-GRAM = matern(UNIT, UNIT, LENGTHS)
+GRAM = matern_52(UNIT, LENGTHS)
 
 
 def dense(rows, arms=ARMS, errors=0.0):
@@ -340,7 +336,7 @@ def test_the_posterior_density_is_that_of_dense_matrices():
 
     at = np.log([2.0, 0.05, *LENGTHS])
     value = jax.jit(density)(at)
-    gram = 2.0 * matern(LIBRARY[:20], LIBRARY[:20], LENGTHS) + np.diag(0.05 + errors[:20])
+    gram = 2.0 * matern_52(LIBRARY[:20], LENGTHS) + np.diag(0.05 + errors[:20])
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     expected = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
     prior = model.log_prior(model.Hyperparameters(LENGTHS, *map(jnp.asarray, (2.0, 0.05))))

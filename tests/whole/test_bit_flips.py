@@ -5,21 +5,17 @@ import json
 import zlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import failing
+from test_checkpoint import BOX, FIXED, TWELVE, first_coordinate
 
 from experiments.results import outputs, store, tidy
-from jsketch import Arms, Box, kernels, loops, online, problems
-from jsketch.bandits import FixedBKB
+from jsketch import loops, online
 from jsketch.box import UniformBox
 from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)
-ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
-PROBLEM = problems.finite_arms(np.asarray(ARMS.features), np.sin(np.arange(12.0)), 0.1)
-FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
-BOX = Box(jnp.zeros(1), jnp.ones(1))
 FORECASTER = online.PKAWV(Taylor(2, 4, 0.8), 0.5)
 CONFIG = dict(problem="tiny", algorithm="bkb", horizon=20, noise_std=0.01, chosen=["t", 3])
 
@@ -35,17 +31,12 @@ def stream(path):
 
 
 def run(path):
-    result = loops.run(FIXED, PROBLEM, KEY, 8, checkpoint=path)
+    result = loops.run(FIXED, TWELVE, KEY, 8, checkpoint=path)
     return result.trace, result.state
 
 
 def box(path):
-    calls = []
-
-    def objective(x):
-        calls.append(x)
-        return float(x[0])
-
+    objective, calls = failing([], None, first_coordinate)
     driven = loops.drive(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
     return driven.state, driven.x, driven.y, driven.n_unobserved, len(calls)
 
