@@ -47,6 +47,17 @@ def sketched(gram, dictionary, counts, sums, lam):
     return z @ inverse @ z.T @ sums, full, embedded, residual, logdet
 
 
+def of_observations(gram, dictionary, observed, rewards, lam):
+    """`sketched` after the observations with these numbers, each at the point of its number; the
+    posterior is the prior if the dictionary is empty."""
+    if not len(dictionary):
+        prior = gram / lam
+        return np.zeros(len(gram)), prior, prior, np.diag(gram), 0.0
+    counts = np.bincount(observed, minlength=len(gram)).astype(float)
+    sums = np.bincount(observed, rewards[observed], minlength=len(gram))
+    return sketched(gram, dictionary, counts, sums, lam)
+
+
 def variance_after(gram, dictionary, counts, pulls, lam):
     """The variance of `sketched` [A] after the further `pulls`, computed from scratch."""
     counts = counts + np.bincount(pulls, minlength=len(counts))

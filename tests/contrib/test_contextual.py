@@ -62,11 +62,7 @@ def rewarded_points(step):
 def sketched_moments(dictionary, step):
     """(mean, variance) of all points after a step, on a dictionary of points."""
     rewarded = rewarded_points(step)
-    if len(dictionary) == 0:
-        return np.zeros(len(ALL)), np.diag(GRAM) / LAM
-    counts = np.bincount(rewarded, minlength=len(ALL)).astype(float)
-    sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
-    mean, full, *_ = oracles.sketched(GRAM, dictionary, counts, sums, LAM)
+    mean, full, *_ = oracles.of_observations(GRAM, dictionary, rewarded, REWARDS, LAM)
     return mean, np.diag(full)
 
 

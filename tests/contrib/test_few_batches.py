@@ -21,16 +21,17 @@ COMMON = dict(
 BANDIT = BatchedExploration(**COMMON, horizon=T, capacity=A)
 
 
-def after(active, width, counts, sums):
-    """(mean, variance, active arms) after a batch, by dense matrices."""
+def check_update(state, info, batch, active, counts, sums):
+    """Compares the state after a batch with a dense one, and returns the remaining arms."""
+    width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
     mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
-    variance = np.diag(covariance)
-    half = width * np.sqrt(variance)
-    return mean, variance, active & (mean + half >= (mean - half)[active].max())
-
-
-def width_of(batch):
-    return math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
+    half = width * np.sqrt(np.diag(covariance))
+    remaining = active & (mean + half >= (mean - half)[active].max())
+    np.testing.assert_allclose(info.width, width, rtol=1e-12)
+    np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(state.posterior.variance, np.diag(covariance), atol=1e-8 / LAM)
+    np.testing.assert_array_equal(state.active, remaining)
+    return remaining
 
 
 def test_lengths_add_up_to_the_horizon():
@@ -70,11 +71,7 @@ def test_batches_are_those_of_a_dense_replay():
         y = F[picks] + 0.01 * random.standard_normal(length)
         sums = np.bincount(picks, y, minlength=A)
         state, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - length))), KEY)
-        np.testing.assert_allclose(info.width, width_of(i), rtol=1e-12)
-        mean, variance, active = after(active, width_of(i), counts, sums)
-        np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
-        np.testing.assert_allclose(state.posterior.variance, variance, atol=1e-8 / LAM)
-        np.testing.assert_array_equal(state.active, active)
+        active = check_update(state, info, i, active, counts, sums)
     assert active[3] and not active.all()
 
 
@@ -95,9 +92,6 @@ def test_random_batches_are_uniform_on_the_active_arms():
     assert len(picks) == batch_lengths(T)[2]
     y = F[picks]
     new, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
-    np.testing.assert_allclose(info.width, width_of(3), rtol=1e-12)
     counts, sums = np.bincount(picks, minlength=A), np.bincount(picks, y, minlength=A)
-    mean, _, remaining = after(active, width_of(3), counts, sums)
-    np.testing.assert_allclose(new.posterior.mean, mean, atol=1e-8)
-    np.testing.assert_array_equal(new.active, remaining)
+    remaining = check_update(new, info, 3, active, counts, sums)
     assert int(new.batches) == 3 and remaining.any() and not remaining.all()

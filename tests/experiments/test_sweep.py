@@ -105,15 +105,10 @@ def test_a_finished_sweep_is_not_run_again(finished_sweep):
 
 
 def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
-    options, _ = finished_sweep
-    grid = GRID | dict(lengthscale=(2.0, 4.0))
-    for changes, words in [
-        (dict(grid=grid), r"grid.lengthscale was \[2.0, 6.0\], is now"),
-        (dict(horizon=31), "horizon was 30, is now 31"),
-        (dict(algorithm="bbkb_global_local"), "algorithm was bbkb_global, is now bbkb_g"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            sweep.run(dataclasses.replace(options, **changes))
+    other = dict(grid=GRID | dict(lengthscale=(2.0, 4.0)), algorithm="bbkb_global_local")
+    words = r"algorithm was bbkb_global, is now bbkb_g.*grid.lengthscale was \[2.0, 6.0\], is now"
+    with pytest.raises(ValueError, match=words):
+        sweep.run(dataclasses.replace(finished_sweep[0], **other))
 
 
 @pytest.mark.parametrize(

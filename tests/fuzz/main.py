@@ -48,33 +48,34 @@ def main():
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     warnings.simplefilter("ignore")  # small regularizations are intended, and warned of
-    failed = sum(campaign(kind, options) for kind in options.kinds)
-    sys.exit(failed > 0)
+    size = options.long, options.count, options.first
+    reports = [campaign(kind, *size) for kind in options.kinds]
+    sys.exit(any(report.failures for report in reports))
 
 
-def campaign(kind, options):
-    """Checks the problems of one kind, and returns the number of failures."""
+def campaign(kind, long, count, first=0):
+    """The report of the checks of the problems of one kind."""
     check = importlib.import_module(kind).check
     report, start = importlib.import_module("report").Report(), time.perf_counter()
-    for seed in range(options.first, options.first + options.count):
+    for seed in range(first, first + count):
         n_printed = len(report.failures)
         try:
-            check(seed, report, options.long)
+            check(seed, report, long)
         except Exception:
             report.failures.append(f"{report.problem}: {traceback.format_exc()}")
         for failure in report.failures[n_printed:]:
             print("FAILED", failure, flush=True)
-        done, seconds = seed - options.first + 1, time.perf_counter() - start
+        done, seconds = seed - first + 1, time.perf_counter() - start
         if done % PROGRESS == 0:
             print(f"{kind}: {done} problems, {seconds:.0f} s", flush=True)
             jax.clear_caches()
     n_checks, skipped = sum(report.checks.values()), dict(report.skipped)
     print(
-        f"{kind}: {options.count} problems, {n_checks} checks of {len(report.checks)} kinds,"
+        f"{kind}: {count} problems, {n_checks} checks of {len(report.checks)} kinds,"
         f" {len(report.failures)} failures, not compared: {skipped or 'none'}, {seconds:.0f} s",
         flush=True,
     )
-    return len(report.failures)
+    return report
 
 
 if __name__ == "__main__":

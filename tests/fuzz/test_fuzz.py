@@ -3,33 +3,20 @@
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
-import arms
-import boxes
 import pytest
-import sheets
-import streams
-from report import Report
+from main import campaign
 
-SEEDS = {"arms": (arms, 24), "streams": (streams, 32), "boxes": (boxes, 40), "sheets": (sheets, 24)}
-
-
-def run(kind, long, count):
-    report = Report()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for seed in range(count):
-            SEEDS[kind][0].check(seed, report, long)
-    assert not report.failures, "\n".join(report.failures)
-    return report
+SEEDS = dict(arms=24, streams=32, boxes=40, sheets=24)
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.mark.parametrize("kind", SEEDS)
 def test_random_problems(kind):
-    report = run(kind, False, SEEDS[kind][1])
-    assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= SEEDS[kind][1] / 4
+    report = campaign(kind, False, SEEDS[kind])
+    assert not report.failures
+    assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= SEEDS[kind] / 4
 
 
 def test_the_script_runs_with_a_safe_path():
@@ -45,4 +32,4 @@ def test_the_script_runs_with_a_safe_path():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arms", "streams", "boxes"])
 def test_hard_random_problems(kind):
-    run(kind, True, 100)
+    assert not campaign(kind, True, 100).failures
