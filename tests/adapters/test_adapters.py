@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks
+from rows import check_refusals
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -170,33 +171,24 @@ def test_a_refused_example_does_not_fix_the_features():
 # both
 
 
-@pytest.mark.parametrize(
-    ("action", "words"),
-    [
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "have 2 inputs; 1 were given"),
-        (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
-        (lambda x, y: fitted_model().predict(x[:, :1]), "expecting 2 features"),
-        (lambda x, y: fitted_model().partial_fit(x * np.nan, y), "contains NaN"),
-        (lambda x, y: fitted_model(forecaster=EXACT).partial_fit(x, y), "changed after"),
-        (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
-        (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
-        (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
-    ],
-)
-def test_mistakes_have_messages(action, words):
-    with pytest.raises(ValueError, match=words):
-        action(*examples())
-
-
-def fitted_model(**parameters):
-    return SklearnRegressor(TAYLOR).fit(*examples()).set_params(**parameters)
-
-
-def river():
-    model = RiverRegressor(TAYLOR)
-    model.learn_one({"a": 1.0, "b": 2.0}, 0.5)
-    return model
+def test_mistakes_have_messages():
+    x, y = examples(n=48)
+    fitted, changed = (SklearnRegressor(TAYLOR).fit(x, y) for _ in range(2))
+    changed.set_params(forecaster=EXACT)
+    river = RiverRegressor(TAYLOR)
+    river.learn_one({"a": 1.0, "b": 2.0}, 0.5)
+    rows = (
+        (lambda: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "have 2 inputs; 1 were given"),
+        (lambda: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
+        (lambda: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
+        (lambda: fitted.predict(x[:, :1]), "expecting 2 features"),
+        (lambda: fitted.partial_fit(x * np.nan, y), "contains NaN"),
+        (lambda: changed.partial_fit(x, y), "changed after"),
+        (lambda: river.predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
+        (lambda: river.learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
+        (lambda: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
+    )
+    check_refusals(rows)
 
 
 @pytest.mark.parametrize(

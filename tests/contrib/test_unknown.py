@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import KEY, PROBLEMS, Problem
+from small_problems import KEY, PROBLEMS, TELL, Problem
 
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, widths
@@ -110,19 +110,14 @@ def test_a_round_is_not_applied_if_any_candidate_overflows():
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
-@jax.jit
-def observe(bandit, state, arm, y, key):
-    return bandit.tell(state, Query(arm[None], jnp.ones(1, bool)), y[None], key)
-
-
 def random_rounds(bandit, rounds=8):
     """The state after some rewards of random arms."""
     state = bandit.init(DOMAIN, KEY)
     arms = np.random.default_rng(3).integers(0, A, rounds)
     for t, arm in enumerate(arms):
-        y = jnp.asarray(F[arm] + NOISE[t])
-        key = jax.random.fold_in(KEY, t)
-        state, _ = observe(bandit, state, jnp.asarray(arm, jnp.int32), y, key)
+        query = Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool))
+        y, key = jnp.array([F[arm] + NOISE[t]]), jax.random.fold_in(KEY, t)
+        state, _ = TELL(bandit, state, query, y, key)
     return state
 
 

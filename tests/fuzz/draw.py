@@ -13,6 +13,8 @@ from jsketch import kernels
 # (arms, inputs); without --long only the first size is drawn
 SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))
 SMOOTHNESS = (1.5, 0.5, 2.5)
+STYLES = ("uniform", "normal", "grid", "clusters", "repeated", "constant")
+HARD_STYLES = ("near", "offset")
 
 
 @dataclass
@@ -32,10 +34,9 @@ class ArmsProblem:
     mean: np.ndarray  # rewards [A]
 
 
-def points(random, count, inputs, hard):
+def points(random, count, inputs, styles):
     """(style, x [count,inputs])."""
-    easy = ["uniform", "normal", "grid", "clusters", "repeated", "constant"]
-    style = str(random.choice([*easy, "near", "offset"] if hard else easy))
+    style = str(random.choice(styles))
     x = random.uniform(-1, 1, (count, inputs))
     if style == "normal":
         x = random.standard_normal((count, inputs))
@@ -49,8 +50,12 @@ def points(random, count, inputs, hard):
         x[:, random.integers(inputs)] = random.choice([0.0, 2.5])
     elif style == "near":
         x = x[random.integers(0, max(1, count // 3), count)] + 10.0 ** random.integers(-12, -3) * x
+    elif style == "pairs":
+        x = x[random.integers(0, min(3, count), count)] + 1e-6 * x
     elif style == "offset":
         x = x + 1000.0
+    elif style == "walk":
+        x = np.cumsum(0.1 * x, 0)
     return style, x
 
 
@@ -88,7 +93,7 @@ def arms_problem(seed, long=False):
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]
-    style, x = points(random, count, inputs, long)
+    style, x = points(random, count, inputs, STYLES + HARD_STYLES * long)
     description, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
     true = gram(parts, x, x)
     lam = float(10 ** (random.uniform(-8, 1) if long else random.uniform(-4, 0.5)))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from compiled import compiled_as_by_users
-from draw import SMOOTHNESS, kernel_of
+from draw import SMOOTHNESS, kernel_of, points
 from forecasts import (
     forgetting,
     gradient,
@@ -30,6 +30,7 @@ from jsketch.sketch.kors import Sampling
 from jsketch.sketch.newton import LEAST_RESIDUAL
 
 SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # (examples, inputs); only the first one without --long
+STYLES, HARD_STYLES = ("uniform", "normal", "repeated", "grid"), ("walk", "pairs")
 BLOCK = 16
 NOISE = 16  # error of a kernel value, as a multiple of EPS, as in `perturbed`
 NEARLY_DEPENDENT = 1e-7  # a joining point with a smaller residual / k(x,x) is nearly dependent
@@ -60,7 +61,7 @@ class Problem:
         random = np.random.default_rng([seed, 3])
         size = seed // 11 % len(SIZES) if long else 0
         count, inputs = SIZES[size]
-        style, self.xs = inputs_of(random, count, inputs, long)
+        style, self.xs = points(random, count, inputs, STYLES + HARD_STYLES * long)
         description, self.kernel, self.parts = kernel_of(random, self.xs, SMOOTHNESS[size % 3])
         self.ys = np.sin(self.xs.sum(1)) + 0.3 * random.standard_normal(count)
         labels = str(random.choice(["all", "some", "signs", "late", "constant"]))
@@ -87,24 +88,6 @@ class Problem:
         self.largest_label = np.nanmax(np.abs(self.ys), initial=0.0)
         stream_description = f"seed {seed}, {count} {style} examples, {labels} labels"
         self.description = f"{stream_description}, {description}, lam {self.lam:.2e}"
-
-
-def inputs_of(random, count, inputs, hard):
-    """(style, x [count,inputs])."""
-    styles = ["uniform", "normal", "repeated", "grid", *(["walk", "near"] if hard else [])]
-    style = str(random.choice(styles))
-    x = random.uniform(-1, 1, (count, inputs))
-    if style == "normal":
-        x = random.standard_normal((count, inputs))
-    elif style == "repeated":
-        x = x[random.integers(0, max(1, count // 3), count)]
-    elif style == "grid":
-        x = random.integers(-1, 2, (count, inputs)).astype(float)
-    elif style == "walk":
-        x = np.cumsum(0.1 * x, 0)
-    elif style == "near":
-        x = x[random.integers(0, min(3, count), count)] + 1e-6 * x
-    return style, x
 
 
 def forecaster_of(name, p):

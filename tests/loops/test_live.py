@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import test_online
 from rows import by_name, check_refusals
 
 from jsketch import kernels, loops, online, struct
@@ -40,11 +41,8 @@ def compiled_programs():
 
 
 def examples(n=40):
-    random = np.random.default_rng(0)
-    x = random.uniform(-1, 1, (n, 2))
-    y = np.sin(3 * x.sum(1))
-    y[4::13] = np.nan
-    return x, y
+    x, y = test_online.examples(n=n)
+    return x, test_online.with_value(y, slice(4, None, 13), np.nan)
 
 
 def run(stream, xs, ys):

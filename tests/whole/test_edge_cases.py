@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES, HORIZON, features, problem
+from test_refusals import KERNEL, KEY, ONE, ONES, ROWS, TABLE, X
 
 from jsketch import Arms, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
@@ -14,13 +15,6 @@ from jsketch.contrib import MiniGP
 from jsketch.sketch import bless
 from jsketch.types import Box, Evaluations
 
-KEY = jax.random.key(0)
-KERNEL = kernels.Gaussian(0.5)
-X = np.random.default_rng(0).uniform(size=(40, 2))
-ONES = np.ones(40)
-TABLE = np.exp(-2 * np.square(X[:, None] - X).sum(-1))
-ROWS = np.arange(40.0)[:, None]
-ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 BANDIT = BKB(KERNEL, capacity=6)
 
 

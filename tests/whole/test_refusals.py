@@ -14,6 +14,8 @@ import test_online
 from cases import CASES, features, problem
 from flax import linen as nn
 from rows import check_refusals
+from test_evolution import CODES
+from test_evolution import TABLE as NEIGHBOURS
 
 from jsketch import Arms, Box, Query, checks, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
@@ -90,8 +92,6 @@ TWO_ARMS = Query([7, 1, 2], [False, True, True])
 NINE_ARMS = Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool))
 FIXED = FixedBKB(KERNEL, batch=8, max_pending=8)
 POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
-CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
-NEIGHBOURS = evolution.one_change_apart(CODES)
 RIDGE = online.PKAWV(Taylor(2, 2))
 KONS, PLAIN = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])

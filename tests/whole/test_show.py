@@ -114,9 +114,7 @@ def test_signatures_print_names():
     assert "width: 'widths.Width' = Formula(function=bbkb_code)" in str(inspect.signature(BBKB))
 
 
-def test_a_misspelt_argument_is_answered_with_the_nearest_name():
-    with pytest.raises(TypeError, match=r"BBKB has no argument noise_sd: did you mean noise_std\?"):
-        BBKB(KERNEL, noise_sd=0.1)
+def test_unknown_and_missing_arguments_are_named():
     with pytest.raises(TypeError, match="Gaussian has no argument zzz; it has lengthscale"):
         kernels.Gaussian(1.0, zzz=3)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'kernel'"):
