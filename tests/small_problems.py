@@ -15,9 +15,21 @@ from jsketch.types import Evaluations
 PROBLEMS = 40
 ARMS = 30
 KEY = jax.random.key(0)
+ROLLOUT = jax.jit(loops.rollout, static_argnames="horizon")
 INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
 ASK = jax.jit(lambda bandit, state, key=KEY: bandit.ask(state, key))
 TELL = jax.jit(lambda bandit, state, *evaluations: bandit.tell(state, *evaluations))
+
+
+def after_each(bandit, x, rewards, new):
+    """(states, posteriors at `new`, infos) after each of the rewards at x, stacked."""
+
+    def step(state, evaluation):
+        state, info = bandit.tell(state, *evaluation)
+        return state, (state, bandit.posterior(state, jnp.asarray(new)), info)
+
+    evaluations = jnp.asarray(x), jnp.asarray(rewards), jax.random.split(KEY, len(x))
+    return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
 
 
 class Problem:

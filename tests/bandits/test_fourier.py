@@ -8,8 +8,9 @@ import numpy as np
 import oracles
 import pytest
 from cases import problem
+from small_problems import KEY, ROLLOUT, TELL
 
-from jsketch import Arms, Query, kernels, loops
+from jsketch import Arms, Query, kernels
 from jsketch.bandits import GPUCB
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.linalg import matmul
@@ -18,7 +19,6 @@ from jsketch.posterior import ridge
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier, cos_sin
 
-KEY = jax.random.key(0)
 HORIZON, LAM = 30, 0.05
 KERNEL = kernels.Gaussian(0.5)
 COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=0.2, norm_bound=1.0, delta=0.1)
@@ -27,8 +27,6 @@ BANDITS = {
     "quadrature": FourierUCB(**COMMON, features=QuadratureFourier(6)),
     "ts": FourierTS(**COMMON, features=QuadratureFourier(6)),
 }
-rollout = jax.jit(loops.rollout, static_argnames="horizon")
-tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 
 
 def test_arms_far_from_zero_lose_no_phase():
@@ -90,11 +88,11 @@ def test_quadrature_keeps_its_bound(nodes, lengthscale):
 
 def test_accurate_features_pick_as_the_kernel_does():
     """UCB on 16 x 16 quadrature nodes has the picks of exact GP-UCB from the same first arm."""
-    exact_run = rollout(GPUCB(**COMMON, capacity=HORIZON), problem(), KEY, HORIZON)
+    exact_run = ROLLOUT(GPUCB(**COMMON, capacity=HORIZON), problem(), KEY, HORIZON)
     bandit = FourierUCB(**COMMON, features=QuadratureFourier(16))
     progress = start(bandit, problem(), KEY, HORIZON)
     progress = progress.replace(state=progress.state.replace(first_arm=exact_run.trace.arm[0]))
-    run = rollout(bandit, problem(), KEY, HORIZON, progress)
+    run = ROLLOUT(bandit, problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, exact_run.trace.arm)
     expected = exact_run.state.posterior.variance
     np.testing.assert_allclose(run.state.posterior.variance, expected, rtol=1e-4)
@@ -106,7 +104,7 @@ def test_thompson_samples_have_the_right_law():
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
-    state, _ = tell(bandit, bandit.init(problem().arms, KEY), query, jnp.asarray(y), KEY)
+    state, _ = TELL(bandit, bandit.init(problem().arms, KEY), query, jnp.asarray(y), KEY)
     draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:12]))
     draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     z = state.whitened * jnp.sqrt(LAM)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from small_problems import KEY, ROLLOUT, TELL
 
-from jsketch import Query, kernels, loops, problems
+from jsketch import Query, kernels, problems
 from jsketch.bandits import GPUCB, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
@@ -17,7 +18,6 @@ from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
 from jsketch.sketch import projection
 
-KEY = jax.random.key(0)
 HORIZON, LAM, INPUTS = 30, 0.05, 6
 COMMON = dict(regularization=LAM, noise_std=0.1, norm_bound=1.0, delta=0.1)
 FORMS = {
@@ -27,8 +27,6 @@ FORMS = {
     "cbrap": CBRAP(**COMMON, size=3),
 }
 each = pytest.mark.parametrize("name", FORMS)
-rollout = jax.jit(loops.rollout, static_argnames="horizon")
-tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 
 
 @cache
@@ -40,7 +38,7 @@ def linear_problem():
 
 @cache
 def run_of(name):
-    return rollout(FORMS[name], linear_problem(), KEY, HORIZON)
+    return ROLLOUT(FORMS[name], linear_problem(), KEY, HORIZON)
 
 
 def sketch_of(points, size):
@@ -90,7 +88,7 @@ def test_frequent_directions_match_dense_matrices():
 def linear_ucb():
     """The run of exact GP-UCB with a linear kernel."""
     bandit = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
-    return rollout(bandit, linear_problem(), KEY, HORIZON)
+    return ROLLOUT(bandit, linear_problem(), KEY, HORIZON)
 
 
 @pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
@@ -107,7 +105,7 @@ def test_all_directions_give_linear_ucb(size):
         state = bandit.init(arms, KEY)
     state = state.replace(first_arm=exact.trace.arm[0], domain=None)
     progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
-    run = rollout(bandit, linear_problem(), KEY, HORIZON, progress)
+    run = ROLLOUT(bandit, linear_problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
 
@@ -145,10 +143,10 @@ def test_a_batch_gives_the_state_of_its_single_evaluations(name):
     state = bandit.init(linear_problem().arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
     y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
-    batch_state, info = tell(bandit, state, several, y, KEY)
+    batch_state, info = TELL(bandit, state, several, y, KEY)
     for arm, reward in ((3, 0.5), (3, -0.2)):
         one = Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
-        state, _ = tell(bandit, state, one, jnp.array([reward]), KEY)
+        state, _ = TELL(bandit, state, one, jnp.array([reward]), KEY)
     assert int(info.observed) == 2 and int(info.batch_size) == 3
     chex.assert_trees_all_close(batch_state, state, rtol=1e-7, atol=1e-10)
 

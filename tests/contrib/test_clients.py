@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import KEY, TELL
+from small_problems import KEY, TELL, after_each
 
 from jsketch import Info, kernels, struct
 from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
@@ -31,17 +31,7 @@ ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 
 
-@jax.jit
-def run_rounds(bandit):
-    """(state, posterior of each client at NEW, info) after each round, stacked."""
-    new = jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
-
-    def step(state, evaluations):
-        state, info = bandit.tell(state, *evaluations)
-        return state, (state, bandit.posterior(state, new), info)
-
-    evaluations = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
+run_rounds = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, np.stack([NEW] * N)))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import oracles
 import pytest
 from forecasts import kors_probabilities
 from rows import by_name
+from small_problems import KEY, TELL, after_each
 
 from jsketch import kernels
 from jsketch.contrib import CBBKB, EKUCB, KUCB
@@ -16,7 +17,6 @@ from jsketch.contrib.problems.contextual import Squares, StepDiagonal
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Sampling
 
-KEY = jax.random.key(0)
 LENGTHSCALE, LAM, STEPS = 0.4, 0.05, 24
 COMMON = dict(
     kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2, max_history=32
@@ -37,16 +37,7 @@ ALL = np.concatenate([X, NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 
 
-@jax.jit
-def run_steps(bandit):
-    """(state, posterior at NEW, info) after each of the STEPS rewards, stacked."""
-
-    def step(state, evaluation):
-        state, info = bandit.tell(state, *evaluation)
-        return state, (state, bandit.posterior(state, jnp.asarray(NEW)), info)
-
-    evaluations = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
+run_steps = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, NEW))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +153,6 @@ def test_failures_change_no_bit_of_the_state(runs, name):
 
 
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
-TELL = jax.jit(lambda bandit, state, x, y: bandit.tell(state, x, y, KEY))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 # with capacity for two rewards, or for two inducing points
 SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
@@ -179,16 +169,16 @@ def test_choices_and_capacity(runs, name):
     first = {int(ASK(small, state, x, key)) for key in jax.random.split(KEY, 24)}
     assert len(first) > 2
     for i in range(2):
-        state, info = TELL(small, state, x[i], jnp.asarray(1.0 - i))
+        state, info = TELL(small, state, x[i], jnp.asarray(1.0 - i), KEY)
         assert not bool(info.overflow) and int(info.observed) == 1
-    after, info = TELL(small, state, x[3], jnp.asarray(1.0))
+    after, info = TELL(small, state, x[3], jnp.asarray(1.0), KEY)
     assert bool(info.overflow) and int(info.observed) == 0
     chex.assert_trees_all_equal(after, state)
     bounds = SCORES(small, state, x)
     assert int(ASK(small, state, x, KEY)) == int(np.argmax(bounds))
     larger = small.grow(state)
     np.testing.assert_allclose(SCORES(small, larger, x), bounds, atol=1e-12)
-    _, info = TELL(small, larger, x[3], jnp.asarray(1.0))
+    _, info = TELL(small, larger, x[3], jnp.asarray(1.0), KEY)
     assert not bool(info.overflow) and int(info.observed) == 1
 
 

@@ -4,12 +4,14 @@ import dataclasses
 import itertools
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from rows import check_refusals
 
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
@@ -111,9 +113,9 @@ def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
         sweep.run(dataclasses.replace(finished_sweep[0], **other))
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
+def test_mistakes_are_refused(tmp_path):
+    options = Sweep(out=tmp_path, grid=GRID, **TINY)
+    rows = [
         (dict(grid={}), "the sweep is empty: give values, such as --grid lengthscale 1 2 3"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
@@ -122,11 +124,9 @@ def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
         (dict(algorithm="soful"), "there is no algorithm 'soful' for generated"),
-    ],
-)
-def test_mistakes_are_refused(tmp_path, other, message):
-    with pytest.raises(ValueError, match=message):
-        sweep.run(dataclasses.replace(Sweep(out=tmp_path, grid=GRID, **TINY), **other))
+    ]
+    given = ((dataclasses.replace(options, **other), words) for other, words in rows)
+    check_refusals((partial(sweep.run, other), words) for other, words in given)
     assert not list(tmp_path.rglob("*"))
 
 

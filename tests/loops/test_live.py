@@ -99,17 +99,14 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
     assert loaded.mean_squared_error == stream.mean_squared_error > 0
 
 
-@pytest.mark.parametrize(
-    ("saved", "words"),
-    [
-        (dict(module="os", name="system", fields={}), "os is not a module of jsketch"),
-        (dict(module="jsketch.loops.saving", name="write", fields={}), "write of .* is not a data"),
-        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is not a d"),
-    ],
-)
-def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
-    with pytest.raises(ValueError, match=words):
-        rebuild(saved)
+def test_a_file_rebuilds_classes_of_the_library_only():
+    rows = [
+        ("os", "system", "os is not a module of jsketch"),
+        ("jsketch.loops.saving", "write", "write of .* is not a data"),
+        ("jsketch.loops.saving", "Path", "Path of .* is not a d"),
+    ]
+    saved = [(dict(module=module, name=name, fields={}), words) for module, name, words in rows]
+    check_refusals((partial(rebuild, each), words) for each, words in saved)
 
 
 @each

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_problems import ASK, KEY
+from small_problems import ASK, KEY, ROLLOUT
 
 from jsketch import Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
@@ -198,7 +198,7 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
         loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, state=driven)
     if name == "bkb":
         before = start(bandit, PROBLEM, KEY, 5).replace(state=truncated.replace(domain=None))
-        stuck = jax.jit(loops.rollout, static_argnames="horizon")(bandit, PROBLEM, KEY, 5, before)
+        stuck = ROLLOUT(bandit, PROBLEM, KEY, 5, before)
         assert bool(stuck.overflow) and int(stuck.t) == 0
 
 

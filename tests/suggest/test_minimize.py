@@ -4,11 +4,12 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from rows import failing
+from rows import check_refusals, failing
 
 import jsketch
 from jsketch import Space, maximize, minimize
@@ -234,9 +235,8 @@ def test_importing_jsketch_does_not_import_suggest():
         jsketch.minimise  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("f", "space", "options", "message"),
-    [
+def test_mistakes_are_refused():
+    rows = [
         (3, SPACE, {}, "f must be a function"),
         (loss, dict(a=(0, 1)), {}, "space must be a Space, such as"),
         (loss, [], {}, "list of candidates is empty"),
@@ -254,11 +254,8 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, SPACE, dict(catch="ValueError"), "catch is an exception class"),
         (loss, SPACE, dict(seed=-1), "seed must be"),
         (loss, SPACE, dict(checkpoint=3), "checkpoint is the path of a file"),
-    ],
-)
-def test_mistakes_are_refused(f, space, options, message):
-    with pytest.raises(ValueError, match=message):
-        minimize(f, space, **options, progress=False)
+    ]
+    check_refusals((partial(minimize, *row[:2], **row[2], progress=False), row[3]) for row in rows)
 
 
 def test_the_repr_and_the_progress_have_every_hyperparameter(capsys):

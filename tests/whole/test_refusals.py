@@ -288,7 +288,6 @@ def test_rewards_of_another_shape_are_refused(name):
 # functions that make a forecaster
 FORECASTERS = [
     (lambda: online.NystromAWV(KERNEL, sampling=Sampling(mu=0.0)), "mu must be"),
-    (lambda: online.NystromAWV(KERNEL, 1.0, Sampling(weights="other")), "weights must be one of"),
     (lambda: online.FOGD(kernels.Linear(), 0.1), "Gaussian and Matern"),
     (lambda: online.ProsNKONS(KERNEL, sampling=Sampling(beta=0.0)), "beta must be"),
     # discounts
@@ -321,7 +320,6 @@ SETTINGS = [
     (lambda: CBRAP(width=widths.Bayesian(-1.0)), "deviations must be a finite number, at least 0"),
     (lambda: BKB(KERNEL, width=lambda evidence, c: 2.0), r"widths.Formula\(function\) .* <fun"),
     (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', but the DirectionsEvidence"),
-    (lambda: SOFUL(form="ei"), "form must be one of"),
     (lambda: CBRAP(size=0), "size must be an integer of at least 1; 0"),
     (lambda: SOFUL(scale=0.0), "scale must be a finite number above 0"),
     (lambda: FourierTS(KERNEL, features=RandomFourier(0)), "count must be an integer of at"),
@@ -546,7 +544,6 @@ CALLS = {
         (lambda: balancing(scales="abc"), "lengthscales"),
         (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
         (lambda: balancing(scales=(1e200, 1e-200)), "a candidate has .* norm bound inf"),
-        (lambda: balancing(rule="least"), "rule must be one of"),
         (lambda: balancing(GP, rule="evidence"), "take BKB or BBKB"),
         (lambda: balancing(WINDOW), "a GPUCB, BKB or BBKB; WindowBKB"),
         (lambda: balancing(BBKB(KERNEL, initial=np.arange(3))), "base has an initial design"),
