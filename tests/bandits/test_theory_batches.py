@@ -13,8 +13,7 @@ from jsketch.bandits import GPBUCB, GPUCB, widths
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(ratio):
     """The variance ratio of any arm since the start of the batch is at most the global bound
-    (THEORY 5.2, Lemma 1) and the local one from the embedded covariance e (5.4). Only the last
-    pick raises the global bound above C."""
+    (THEORY 5.2, Lemma 1) and the local one from the embedded covariance e (5.4)."""
     longest = 0
     for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
@@ -25,8 +24,6 @@ def test_ratio_bounds_hold(ratio):
             variance_ratio = start / after
             assert (variance_ratio <= total[size - 1] * (1 + 1e-6)).all()
             assert (variance_ratio <= with_e[size - 1] * (1 + 1e-6)).all()
-        assert (total[:-1] <= ratio * (1 + 1e-9)).all()
-        assert total[-1] > ratio * (1 - 1e-9) or len(batch) == 60
         longest = max(longest, len(batch))
     assert longest > 1
 

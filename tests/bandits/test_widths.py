@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, KEY, Problem
+from small_problems import ARMS, KEY, TELL, Problem
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, widths
@@ -142,6 +142,7 @@ def after_each_batch(bandit):
     return states, overflow.any()
 
 
+ASSUMED = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
 SCALED = kernels.Scaled(kernels.Gaussian(0.8), 0.4)
 VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
@@ -149,8 +150,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     """Widths and evidence match after each batch. Dictionaries have some or all arms."""
-    assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
-    bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
+    bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
@@ -159,7 +159,7 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
             VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)]
         )
     )
-    confidence = widths.Confidence(lam, *assumed.values(), RATIO)
+    confidence = widths.Confidence(lam, *ASSUMED.values(), RATIO)
     values = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
     for step, e in enumerate(expected):
@@ -173,32 +173,28 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
             evidence.variance_sum,
         )
         np.testing.assert_allclose(sums, (e.logdet, e.rho, e.kappa2, e.effective), **close)
-        table = formulas(e, lam, *assumed.values(), RATIO)
+        table = formulas(e, lam, *ASSUMED.values(), RATIO)
         assert set(table) == set(NAMES)
         np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
     has_residuals = [e.rho > 1e-3 for e in expected[1:]]
     assert not any(has_residuals) if qbar > 1 else any(has_residuals)
 
 
-TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
-
-
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     """The evaluations are those of the BATCHES; logdet(K/lam + I) replaces the information."""
     bandit = GPUCB(SCALED, lam, capacity=5)
-    assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
-    state = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
+    state, _ = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]), KEY)
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
     logdet = oracles.exact(VALUES, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
-    table = formulas(e, lam, *assumed.values(), RATIO)
+    table = formulas(e, lam, *ASSUMED.values(), RATIO)
     evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
     evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), evidence)
-    values = EVALUATE(evidence, widths.Confidence(lam, *assumed.values(), RATIO))
+    values = EVALUATE(evidence, widths.Confidence(lam, *ASSUMED.values(), RATIO))
     for name, value in zip(NAMES, values, strict=True):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
 

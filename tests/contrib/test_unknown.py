@@ -20,6 +20,7 @@ from jsketch.types import Evaluations
 
 A, T, LAM, XI, NORM, DELTA = 24, 36, 0.05, 0.2, 1.5, 0.1
 SCALES = (1.2, 0.6, 0.3)
+BOUNDS = [NORM * (SCALES[0] / scale) for scale in SCALES]
 X = np.random.default_rng(0).uniform(0, 2, (A, 2))
 GRAMS = [oracles.gaussian(X, X, scale) for scale in SCALES]
 F = GRAMS[2][:, 5] * 2 - GRAMS[2][:, 11]
@@ -32,15 +33,11 @@ LOWER_BOUND = jax.jit(norms.norm_lower_bound)
 ORDER = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
 
 
-def bounds_of(scales=SCALES):
-    return [NORM * (scales[0] / scale) for scale in scales]
-
-
 def suspected_order(pulls):
     """The formula of the suspected order of regret at n + 1 pulls, Gaussian kernel, d = 2."""
     n = pulls + 1
     gamma = np.log(n) ** 3 / np.square(SCALES)
-    return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)
+    return np.sqrt(n) * (np.array(BOUNDS) * np.sqrt(gamma) + gamma)
 
 
 def deviation(n, delta):
@@ -126,7 +123,7 @@ def test_learners_are_bkb_at_each_lengthscale():
     """The learners are equal to BKB to 1e-8 for the same data and random numbers."""
     bandit = LengthscaleBalancing(SKETCH, SCALES, norm_test=True)
     state, likelihoods = random_rounds(bandit), []
-    for g, (scale, bound) in enumerate(zip(SCALES, bounds_of(), strict=True)):
+    for g, (scale, bound) in enumerate(zip(SCALES, BOUNDS, strict=True)):
         single = random_rounds(SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound))
         np.testing.assert_array_equal(state.learners.dictionary.index[g], single.dictionary.index)
         np.testing.assert_allclose(state.learners.mean[g], single.mean, atol=1e-8)

@@ -141,23 +141,20 @@ def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, mo
     assert "bbkb_2020/c: nasbench101_full_mean_test.npz cannot be downloaded" in printed
     assert "go_ucb_2023/d: DIR is a checkout of the authors' code" in printed
 
-    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
-    assert (ran, status) == (["bkb_2019/a", "report"], 0)
+    assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/a", "report"], 0)
     assert "FAILED" not in capsys.readouterr().out
 
-    ran, status = run_reproduce(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
-    assert (ran, status) == (["report"], 0)
+    only = ["--only", "bbkb_2020"]
+    assert run_reproduce(tmp_path, monkeypatch, only, {}) == (["report"], 0)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
-    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
-    assert (ran, status) == (["bkb_2019/b", "report"], 0)
+    assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/b", "report"], 0)
     # a summary without the record of a finished command: its figures may be missing
     (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
-    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
-    assert ran == ["bkb_2019/a", "report"]
+    assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/a", "report"], 0)
 
 
 def test_figures_of_the_papers_are_found_by_name():

@@ -315,10 +315,9 @@ def test_wrong_streams_are_refused():
         (used, "the stream is empty; an iterator"),
         (list(zip(xs, ys, strict=True)), r"examples and n labels; the shapes are \(2,\) and \(\)"),
     ]:
-        with pytest.raises(ValueError, match=words):
-            list(loops.prequential(TAYLOR, stream, KEY))
-        with pytest.raises(ValueError, match=words):
-            loops.default_forecaster(stream)
+        for call in (partial(loops.prequential, TAYLOR, key=KEY), loops.default_forecaster):
+            with pytest.raises(ValueError, match=words):
+                list(call(stream))
     for wrong in (type(TAYLOR), TAYLOR.features):
         for call in (partial(loops.prequential, wrong, (xs, ys)), partial(loops.Live, wrong, 2)):
             with pytest.raises(ValueError, match="must be an object with methods init and predict"):

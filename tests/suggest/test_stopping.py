@@ -9,19 +9,19 @@ from jsketch.suggest import leave_one_out, library, predict, stopping, suggest
 
 
 def problem(seed, peak=False):
-    """200 candidates, their values, and 20 evaluations with noise."""
+    """(200 candidates, 20 of them, values of these with noise), and the noiseless values of all."""
     random = np.random.default_rng(seed)
     x = random.uniform(size=(200, 2))
     f = 0.3 * np.sin(3 * x[:, 0])
     f = f + 3 * np.exp(-np.square(x - 0.5).sum(1) / 0.0098) if peak else f + x[:, 1]
     arms = random.permutation(200)[:20]
-    return library(x), f, arms, f[arms] + 0.1 * random.normal(size=20)
+    return (library(x), arms, f[arms] + 0.1 * random.normal(size=20)), f
 
 
 def test_predictions_of_the_library_are_those_of_the_batch():
-    candidates, _, arms, values = problem(0)
-    found = suggest(candidates, arms, values, batch=5)
-    predicted = predict(candidates, arms, values, found.model)
+    data, _ = problem(0)
+    found = suggest(*data, batch=5)
+    predicted = predict(*data, found.model)
     np.testing.assert_allclose(predicted.mean[found.rows], found.mean, rtol=1e-9)
     np.testing.assert_allclose(predicted.std[found.rows], found.std, rtol=1e-6)
     noise = found.model.noise_std
@@ -31,9 +31,10 @@ def test_predictions_of_the_library_are_those_of_the_batch():
 def test_a_narrow_peak_is_no_reason_to_stop():
     """The rule names an evaluated candidate, and does not stop before the peak is evaluated."""
     for seed in range(4):
-        candidates, f, arms, values = problem(seed, peak=True)
-        found = suggest(candidates, arms, values, batch=5)
-        gain = stopping.possible_gain(candidates, arms, values, found.model, batch=found.rows)
+        data, f = problem(seed, peak=True)
+        _, arms, values = data
+        found = suggest(*data, batch=5)
+        gain = stopping.possible_gain(*data, found.model, batch=found.rows)
         assert gain.best in arms
         of_batch, of_any = (np.quantile(draws, 0.95) for draws in (gain.of_batch, gain.of_any))
         assert of_batch <= of_any + 1e-9
@@ -43,11 +44,10 @@ def test_a_narrow_peak_is_no_reason_to_stop():
 
 
 def test_nothing_is_gained_above_a_bound():
-    candidates, _, arms, values = problem(1)
-    found = suggest(candidates, arms, values, batch=5)
-    top = float(values.min()) - 1.0
-    bounds = (top - 10.0, top)
-    gain = stopping.possible_gain(candidates, arms, values, found.model, bounds=bounds)
+    data, _ = problem(1)
+    top = float(data[2].min()) - 1.0
+    model, bounds = suggest(*data, batch=5).model, (top - 10.0, top)
+    gain = stopping.possible_gain(*data, model, bounds=bounds)
     assert gain.of_any.max() == 0 and stopping.should_stop(gain, 0.0)
     few = gain._replace(observed=stopping.MIN_VALUES - 1)
     # few values are enough where one of them reaches the bound
@@ -57,24 +57,23 @@ def test_nothing_is_gained_above_a_bound():
 
 @pytest.mark.parametrize("values", [[100.0], [100.0, 100.0, np.nan]])
 def test_values_that_fit_no_model_may_reach_the_bound(values):
-    candidates, arms = problem(0)[0], np.arange(len(values))
-    model = suggest(candidates, arms, values, batch=5).model
-    assert not model.fitted and stopping.possible_gain(candidates, arms, values, model) is None
+    data = problem(0)[0][0], np.arange(len(values)), values
+    model = suggest(*data, batch=5).model
+    assert not model.fitted and stopping.possible_gain(*data, model) is None
     for bound, stops in ((100.0, True), (150.0, False)):
-        options = dict(bounds=(0.0, bound), batch=[7])
-        gain = stopping.possible_gain(candidates, arms, values, model, **options)
+        gain = stopping.possible_gain(*data, model, bounds=(0.0, bound), batch=[7])
         assert gain.of_any.tolist() == gain.of_batch.tolist() == [bound - 100]
         assert gain.best == 0 and stopping.should_stop(gain, 1.0) == stops
 
 
 def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
     """All other candidates are evaluated or excluded."""
-    candidates, _, arms, values = problem(2)
-    model = suggest(candidates, arms, values, batch=5).model
+    data, _ = problem(2)
+    model, arms = suggest(*data, batch=5).model, data[1]
     others = np.setdiff1d(np.arange(200), arms)[1:]
     (row,) = np.setdiff1d(np.arange(200), np.append(arms, others))
-    gain = stopping.possible_gain(candidates, arms, values, model, exclude=others, batch=[row])
-    predicted = predict(candidates, arms, values, model)
+    gain = stopping.possible_gain(*data, model, exclude=others, batch=[row])
+    predicted = predict(*data, model)
     assert gain.best == arms[np.argmax(predicted.mean[arms])]
     np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * predicted.std[row])
 
@@ -82,35 +81,32 @@ def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
     """The lengthscales are too long by a factor in LENGTHSCALE_DIVISORS. The possible gain is that
     of the model with the right lengthscales, unless the likelihood rules this model out."""
-    candidates, _, arms, values = problem(3)
-    model = suggest(candidates, arms, values, batch=5).model
+    data, _ = problem(3)
+    model = suggest(*data, batch=5).model
     model = model._replace(lengthscale=np.ones(2), ratio=0.01, scale=model.scale / 2)
-    right_fit = leave_one_out(candidates, arms, values, model)
+    right_fit = leave_one_out(*data, model)
     assert np.mean(np.square((right_fit.observed - right_fit.mean) / right_fit.std)) > 1
     longer = model._replace(lengthscale=1.4 * model.lengthscale)
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", ())
-    right, too_smooth = (
-        stopping.possible_gain(candidates, arms, values, each) for each in (model, longer)
-    )
+    right, too_smooth = (stopping.possible_gain(*data, each) for each in (model, longer))
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (1.4,))
-    found = stopping.possible_gain(candidates, arms, values, longer)
+    found = stopping.possible_gain(*data, longer)
     assert found.best == right.best
     np.testing.assert_allclose(found.of_any, right.of_any, atol=1e-6)
     assert np.quantile(too_smooth.of_any, 0.95) < np.quantile(found.of_any, 0.95)
     much_rougher = longer._replace(lengthscale=longer.lengthscale / 30)
-    likelihood = [
-        leave_one_out(candidates, arms, values, m).log_likelihood for m in (much_rougher, longer)
-    ]
+    likelihood = [leave_one_out(*data, m).log_likelihood for m in (much_rougher, longer)]
     assert likelihood[0] < likelihood[1] - stopping.LIKELIHOOD_MARGIN
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (30.0,))
-    ruled_out = stopping.possible_gain(candidates, arms, values, longer)
+    ruled_out = stopping.possible_gain(*data, longer)
     np.testing.assert_array_equal(ruled_out.of_any, too_smooth.of_any)
 
 
 def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
     """The likelihoods are equal up to a constant, with the scale that maximises them."""
-    candidates, _, arms, values = problem(4)
-    model = suggest(candidates, arms, values, batch=5).model
+    data, _ = problem(4)
+    candidates, arms, values = data
+    model = suggest(*data, batch=5).model
     found, expected = [], []
     for factor in (1.0, 2.0):
         each = model._replace(lengthscale=model.lengthscale / factor)
@@ -119,13 +115,13 @@ def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
         y = values - model.centre
         scale = y @ np.linalg.solve(gram, y) / 20
         expected.append(multivariate_normal.logpdf(y, cov=scale * gram))
-        found.append(leave_one_out(candidates, arms, values, each).log_likelihood)
+        found.append(leave_one_out(*data, each).log_likelihood)
     assert np.diff(found) == pytest.approx(np.diff(expected), rel=1e-6)
 
 
 def test_a_value_at_its_bound_is_a_reason_to_stop():
     """The rule stops although the value may be the result of noise."""
-    candidates, _, arms, values = problem(5)
+    (candidates, arms, values), _ = problem(5)
     values = values + 0.5 * np.random.default_rng(0).normal(size=20)
     model = suggest(candidates, arms, values, batch=5).model
     free = stopping.possible_gain(candidates, arms, values, model)
