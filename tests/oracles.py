@@ -51,8 +51,7 @@ def of_observations(gram, dictionary, observed, rewards, lam):
     """`sketched` after the observations with these numbers, each at the point of its number; the
     posterior is the prior if the dictionary is empty."""
     if not len(dictionary):
-        prior = gram / lam
-        return np.zeros(len(gram)), prior, prior, np.diag(gram), 0.0
+        return np.zeros(len(gram)), gram / lam, gram / lam, np.diag(gram), 0.0
     counts = np.bincount(observed, minlength=len(gram)).astype(float)
     sums = np.bincount(observed, rewards[observed], minlength=len(gram))
     return sketched(gram, dictionary, counts, sums, lam)

@@ -55,10 +55,6 @@ class Problem:
         bandit = BBKB(**options)
         return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(keep, 32))
 
-    def exact(self):
-        """(mean, covariance / lam, logdet) of the exact posterior."""
-        return oracles.exact(self.gram, self.counts, self.sums, self.lam)
-
 
 def rkhs_problem(key, kernel, arms, noise, norm):
     """A random function of this norm on uniform arms [arms,2]."""

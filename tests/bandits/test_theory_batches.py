@@ -1,5 +1,6 @@
 """Deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6)."""
 
+import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
@@ -8,6 +9,7 @@ from small_problems import ARMS, KEY, batch_of, bounds, random_problems
 
 from jsketch import kernels, loops, problems
 from jsketch.bandits import GPBUCB, GPUCB, widths
+from jsketch.contrib import MiniGP
 
 
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
@@ -43,6 +45,25 @@ def test_noiseless_confidence():
         assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
         failures += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
     assert failures > 0
+
+
+def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
+    """A batch pulls one arm (C^2 - 1) / sigma^2 times. The posterior is that of GP-BUCB."""
+    x = case_features()
+    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
+    bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
+    state = loops.rollout(bandit, problem, KEY, 600).state.replace(domain=problem.arms)
+    query = bandit.ask(state, KEY)
+    arm, size = int(query.index[0]), int(query.size)
+    before = float(state.posterior.variance[arm])
+    assert size == max(int(8 / before), 1) and size > 1
+    y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
+    after, _ = bandit.tell(state, query, y, KEY)
+    shrinks = before / float(after.posterior.variance[arm])
+    assert shrinks == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinks <= 9
+    gp_bucb, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
+    np.testing.assert_allclose(after.posterior.mean, gp_bucb.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(after.posterior.logdet, gp_bucb.posterior.logdet, rtol=1e-9)
 
 
 def test_gp_bucb_batches_end_where_their_rule_ends_them():

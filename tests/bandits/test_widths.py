@@ -166,12 +166,8 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
         evidence = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
         sums = evidence.count, evidence.information, evidence.information_sketched
         np.testing.assert_allclose(sums, (e.t, e.information, e.tripled), **close)
-        sums = (
-            evidence.logdet,
-            evidence.residual_sum,
-            evidence.prior_variance,
-            evidence.variance_sum,
-        )
+        names = ("logdet", "residual_sum", "prior_variance", "variance_sum")
+        sums = [getattr(evidence, name) for name in names]
         np.testing.assert_allclose(sums, (e.logdet, e.rho, e.kappa2, e.effective), **close)
         table = formulas(e, lam, *ASSUMED.values(), RATIO)
         assert set(table) == set(NAMES)
