@@ -73,7 +73,7 @@ class JointPosterior(NamedTuple):
     ratio: Array  # [], noise variance over signal variance
     threshold: Array  # [], the largest posterior mean of evaluated and pending candidates
     terms: Terms = Terms()
-    evaluated_means: Any = ()  # [k], the k largest posterior means of these candidates
+    evaluated_means: Any = ()  # [k], the k largest means of evaluated and pending candidates
 
 
 def scores_of(
@@ -126,12 +126,12 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 def _distinct_maxima(draws: Array, size: int) -> Array:
     """[size] int32, for each of the draws [size, K] the candidate with the largest value among
     those that no earlier draw picked."""
-    numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
+    indices = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         picks, free = carry
         arm = jnp.argmax(jnp.where(free, draws[i], -jnp.inf)).astype(jnp.int32)
-        return put(picks, i, arm), free & (numbers != arm)
+        return put(picks, i, arm), free & (indices != arm)
 
     start = (jnp.zeros(size, jnp.int32), jnp.ones(draws.shape[1], bool))
     return lax.fori_loop(0, size, pick, start)[0]
@@ -140,9 +140,9 @@ def _distinct_maxima(draws: Array, size: int) -> Array:
 class _ValueScore:
     """Acquisitions whose score is in units of the values."""
 
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
+    def with_failures(self, score: Array, success: Array, worst: Array) -> Array:
         """The expected score, where a failure has the worst value."""
-        return chance * score + (1 - chance) * worst
+        return success * score + (1 - success) * worst
 
 
 class _DrawAcquisition(_ValueScore):
@@ -160,7 +160,7 @@ class _SequentialAcquisition:
         as soon as the rest of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-        numbers = jnp.arange(len(mean), dtype=jnp.int32)
+        indices = jnp.arange(len(mean), dtype=jnp.int32)
 
         def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
             picks, free, variance, rows, best, total = carry
@@ -169,13 +169,13 @@ class _SequentialAcquisition:
             score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
             # scores of -inf are raised, so that argmax still returns a free candidate
             arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
-            # row of the Cholesky factor: the pick's posterior covariance with all, scaled
+            # the row of the Cholesky factor: scaled covariances of the pick with all candidates
             row = covariance[arm] - matmul(rows[:, arm], rows)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
             picked = arm
             if terms.price is not None:
                 picked, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
-            picks, free = put(picks, i, picked), free & (numbers != arm)
+            picks, free = put(picks, i, picked), free & (indices != arm)
             variance = jnp.maximum(variance - jnp.square(row), 0)
             return picks, free, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
 
@@ -204,9 +204,9 @@ class ExpectedImprovement(_SequentialAcquisition):
         floor = jnp.finfo(mean.dtype).eps
         return log_expected_improvement(mean, jnp.maximum(variance, floor), threshold)
 
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
+    def with_failures(self, score: Array, success: Array, worst: Array) -> Array:
         """The constrained EI of Gelbart et al., 2014, where a failure improves nothing."""
-        return score + jnp.log(jnp.maximum(chance, jnp.finfo(score.dtype).tiny))
+        return score + jnp.log(jnp.maximum(success, jnp.finfo(score.dtype).tiny))
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score - log_cost
@@ -220,9 +220,9 @@ class LargestVariance(_SequentialAcquisition):
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         return variance
 
-    def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
+    def with_failures(self, score: Array, success: Array, worst: Array) -> Array:
         """The expected score, where a failure has score 0 because it reveals no value."""
-        return chance * score
+        return success * score
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score * jnp.exp(-log_cost)
@@ -266,7 +266,7 @@ class ProbabilityOfBest(_DrawAcquisition):
 
     # number of draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
-    # k, the number of the best candidates
+    # k, where the k best candidates are sought
     top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:

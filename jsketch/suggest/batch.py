@@ -227,7 +227,7 @@ def padded_data(
 ) -> choice.PaddedData:
     """The library, its evaluations and the inducing points as padded arrays. `unavailable` [A]
     marks the candidates that may not be picked."""
-    observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
+    observed, pending = padded_rows(data.arms[data.observed], True), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
@@ -294,7 +294,7 @@ def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: in
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"
-            " smaller one first, and choose the others with its values."
+            " smaller batch first, and use its values to choose the next one."
         )
     available = int((~unavailable).sum())
     if batch > available:
@@ -308,8 +308,8 @@ def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: in
 def _check_price(
     data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
 ) -> Price | None:
-    """The `Price` of all candidates, in NumPy arrays; its budget is what is left of the budget (inf
-    if there is none). None if there are no costs."""
+    """The `Price` of all candidates, in NumPy arrays; its `budget` is the remaining budget, or inf
+    without one. None if there are no costs."""
     if costs is None:
         if budget is not None or cost_exponent is not None:
             raise ValueError("a budget and a cost_exponent need costs, and none were given.")
@@ -322,12 +322,12 @@ def _check_price(
     exponent, remaining = 1.0, np.inf
     if budget is not None:
         checks.positive(budget=budget)
-        total = float(cost[data.arms].sum() + cost[data.pending].sum())
-        remaining = float(budget) - total
+        spent = float(cost[data.arms].sum() + cost[data.pending].sum())
+        remaining = float(budget) - spent
         others = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
         if others.size and others.min() > remaining + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
-                f"the finished and pending evaluations cost {total:g} of the budget of"
+                f"the finished and pending evaluations cost {spent:g} of the budget of"
                 f" {budget:g}: {max(remaining, 0):g} is left, and the cheapest candidate costs"
                 f" {others.min():g}."
             )
@@ -358,7 +358,7 @@ def _eligible_groups(
         eligible &= np.bincount(label[affordable], minlength=groups) > 0
         if not eligible.any():
             raise ValueError(
-                "the rest of the budget pays for no candidate of those values of `same` that have"
+                "the rest of the budget pays for no candidate whose value of `same` has"
                 f" batch = {batch} candidates left: use a smaller batch."
             )
     return eligible
@@ -368,20 +368,20 @@ def _check_labels(data: Data, same: Any) -> np.ndarray | None:
     """[A] int32, the index of each label among the distinct sorted labels; None without labels."""
     if same is None:
         return None
-    values, count = np.asarray(same), len(data.library.features)
-    if values.shape != (count,):
+    array, count = np.asarray(same), len(data.library.features)
+    if array.shape != (count,):
         raise ValueError(
             f"same must hold one value for each of the {count} candidates; its shape is"
-            f" {values.shape}."
+            f" {array.shape}."
         )
-    labels = values.tolist()
-    for row, value in enumerate(labels):
-        if value is None or value != value:  # NaN, or NaT, is not equal to itself
-            raise ValueError(f"same has no value for candidate {row}: it is {value}.")
+    labels = array.tolist()
+    for row, label in enumerate(labels):
+        if label is None or label != label:  # NaN, or NaT, is not equal to itself
+            raise ValueError(f"same has no value for candidate {row}: it is {label}.")
     try:
-        return np.unique(values, return_inverse=True)[1].astype(np.int32)
+        return np.unique(array, return_inverse=True)[1].astype(np.int32)
     except TypeError as error:
-        kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(
             f"the values of same cannot be sorted, because they have the types {kinds}: use only"
             " numbers, or only text."

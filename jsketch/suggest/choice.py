@@ -22,8 +22,8 @@ from jsketch.suggest.acquisitions import (
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# The shortlist has max(SHORTLIST, 4 * batch, 4 * top) candidates (`top` of `ProbabilityOfBest`), at
-# most LARGEST_SHORTLIST, whose covariance takes 2 GB; with costs, also the `batch` cheapest ones.
+# The shortlist has max(SHORTLIST, 4 * batch, 4 * top) candidates (`top` of `ProbabilityOfBest`)
+# and, with costs, the `batch` cheapest; at most LARGEST_SHORTLIST, whose covariance takes 2 GB.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
@@ -127,12 +127,12 @@ def choose_batch(
     best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch]; their joint expected improvement [], 0 without groups). The rows are
-        `available` [A] ones of the shortlist, which has the `size` largest shuffled scores [A]."""
+        """(rows [batch]; their joint expected improvement [], 0 without groups). The rows come
+        from the `available` [A] candidates of a shortlist of `size`; `score` [A] is shuffled."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with the cheapest ones listed, the batch ends only if the budget pays for no candidate
+            # with these in the shortlist, a batch ends only when the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)

@@ -32,7 +32,7 @@ class Library(NamedTuple):
 
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
-    gram: Array | None = None  # [A, A], kernel values where the candidates have no features
+    gram: Array | None = None  # [A, A], kernel values; None if the candidates have features
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -150,9 +150,9 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
         at = int(np.argmax(squared))
         raise ValueError(
-            f"squared distances of the candidates are not finite in {dtype.name}: the largest is"
-            f" that of column {first[at]}, from {lowest[first[at]]:g} to {highest[first[at]]:g},"
-            f" whose lengthscale is {length[at]:g}. Scale the candidates, or use a larger"
+            f"squared distances of the candidates are not finite in {dtype.name}: the numbers"
+            f" of column {first[at]}, {lowest[first[at]]:g} to {highest[first[at]]:g}, are farthest"
+            f" apart for their lengthscale, {length[at]:g}. Scale the candidates, or use a larger"
             " lengthscale."
         )
     return Mixed(jnp.asarray(length, dtype), columns)
@@ -267,9 +267,9 @@ def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -
 
     The weight of a value is proportional to 1 / (deviation^2 + error^2). Weights and deviation are
     iterated until they agree, but only while the effective number of candidates is at least
-    max(2, min(MIN_CANDIDATES, half of all candidates)): a few exact values among many with errors,
-    or repeats of one candidate, do not measure the deviation of all values. The effective number is
-    (sum w)^2 / sum w^2, where w is the largest weight of each candidate (Kish, 1965).
+    max(2, min(MIN_CANDIDATES, half of all candidates)), because a few exact values among many with
+    errors, or repeats of one candidate, do not measure the deviation of all values. The effective
+    number is (sum w)^2 / sum w^2, where w is the largest weight of each candidate (Kish, 1965).
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
@@ -345,11 +345,11 @@ def padded_size(size: int) -> int:
 
 
 def padded_rows(
-    rows: np.ndarray, at_least: int = 0, at_most: int | None = None
+    rows: np.ndarray, never_empty: bool = False, at_most: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows, mask), both padded to `padded_size` slots, but to no more than `at_most` if the rows
-    fit. If there are no rows and `at_least` is 0, there is no slot."""
-    size = padded_size(len(rows)) if max(len(rows), at_least) else 0
+    fit. Without rows there is no slot, unless `never_empty`."""
+    size = padded_size(len(rows)) if len(rows) or never_empty else 0
     size = size if at_most is None or len(rows) > at_most else min(size, at_most)
     return zero_padded(rows, size), np.arange(size) < len(rows)
 

@@ -68,8 +68,8 @@ def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
     """(kind [d], index of the lengthscale [d]) of every column."""
     widths = [group.width for group in columns]
     kinds = np.repeat([group.kind for group in columns], widths)
-    first = np.isin(np.arange(len(kinds)), np.cumsum([0, *widths]))
-    return kinds, np.cumsum((kinds == "numbers") | first) - 1
+    is_first = np.isin(np.arange(len(kinds)), np.cumsum([0, *widths]))
+    return kinds, np.cumsum((kinds == "numbers") | is_first) - 1
 
 
 def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]:
@@ -81,7 +81,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
         checks.positive_integer(width=group.width)
     total = sum(group.width for group in columns)
     if total != width:
-        raise ValueError(f"the widths of columns add up to {total}; candidates have {width}.")
+        raise ValueError(f"widths of columns add up to {total}; candidates have {width} columns.")
     return columns
 
 
@@ -120,7 +120,7 @@ class Mixed:
         index = np.flatnonzero(kinds != "bits").astype(np.int32)
         if len(index):
             length_index = length_index[index].astype(np.int32)
-            # the one-hot columns of two different categories are sqrt(2) apart, to be scaled to 1
+            # one-hot columns of two different categories are sqrt(2) apart; `unit` makes it 1
             unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
             column_length = length[length_index] * aligned(unit.astype(x.dtype), length)
             squared = scaled_squared_distances(x[:, index], y[:, index], column_length)

@@ -51,7 +51,7 @@ LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
 FIT_SAMPLE = 512
 FIT_INDUCING = 512
 NOISE_RATIOS = np.geomspace(1e-3, 10, 17)
-SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, like the numbers BATCH_KEY, ... in `batch`
+SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, as are BATCH_KEY and others in `batch`
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
@@ -59,8 +59,8 @@ REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
 # lengthscales
 START_FACTORS = (0.5, 2.0)
 # The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
-# distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than
-# those of the reported results (experiments/pools/README.md).
+# distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on
+# seeds that no reported result uses (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
@@ -100,7 +100,7 @@ class Hyperparameters(NamedTuple):
     noise: Any  # [], a variance
 
 
-class _WithFingerprints(NamedTuple):
+class _CachedKernel(NamedTuple):
     """A kernel with cached fingerprint distances."""
 
     kernel: Mixed
@@ -127,11 +127,11 @@ def log_posterior(
     """Log of likelihood times prior, [], at these hyperparameters. `distances` are the results of
     `Mixed.fingerprint_distances`; `error_variances` [N] are added to the noise variance."""
     if isinstance(kernel, Mixed):
-        kernel = _WithFingerprints(replace(kernel, lengthscale=theta.lengthscale), distances)
+        kernel = _CachedKernel(replace(kernel, lengthscale=theta.lengthscale), distances)
     # the kernel already divides by the lengthscales
     ones = jnp.ones(data.u.shape[1], data.u.dtype)
-    scaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
-    return regression.log_marginal_likelihood(kernel, scaled, data) + log_prior(theta)
+    unscaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
+    return regression.log_marginal_likelihood(kernel, unscaled, data) + log_prior(theta)
 
 
 def _fit_hyperparameters(
@@ -180,11 +180,11 @@ def _fit_hyperparameters(
     return _hyperparameters_at(np, best_point.astype(dtype), fixed)
 
 
-def _hyperparameters_at(array: Any, point: Any, fixed: Any) -> Hyperparameters:
-    """The hyperparameters at a point of the search; `array` is NumPy or jax.numpy."""
+def _hyperparameters_at(xp: Any, point: Any, fixed: Any) -> Hyperparameters:
+    """The hyperparameters at a point of the search; `xp` is NumPy or jax.numpy."""
     floor = max(MIN_NOISE, 100 * float(np.finfo(point.dtype).eps))
-    length = array.exp(point[2:]) if fixed is None else fixed
-    return Hyperparameters(length, array.exp(point[0]), floor + array.exp(point[1]))
+    length = xp.exp(point[2:]) if fixed is None else fixed
+    return Hyperparameters(length, xp.exp(point[0]), floor + xp.exp(point[1]))
 
 
 @jax.jit
@@ -223,7 +223,7 @@ def fit(
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]; None: fitted
-    limits        values are clipped to this range (lowest, largest); None: values below the limit
+    limits        values are clipped to this range (smallest, largest); None: values below the limit
                   median - 2 (best - median) are raised to it
     key           draws the random sample if there are more than 1,024 evaluations; None:
                   jax.random.key(0)
@@ -245,8 +245,8 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` for checked arrays. `start` is a model of fewer values, or None. If this model is
-    fitted, there is only one, short search (REFIT_STEPS), from its hyperparameters."""
+    """`fit` for checked arrays. `start` is None or a model of fewer values. If `start` is fitted,
+    one short search (REFIT_STEPS) starts from its hyperparameters."""
     library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
         if lengthscale is not None:
@@ -297,14 +297,14 @@ def _fit_scale_to_all(
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
-    points, included = padded_rows(distinct[random_rows(len(distinct), FIT_INDUCING, key)])
+    inducing, included = padded_rows(distinct[random_rows(len(distinct), FIT_INDUCING, key)])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
     kernel = kernel_of(library, model.lengthscale)
     ratios = jnp.asarray(NOISE_RATIOS, library.features.dtype)
-    x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
+    x, points = (library.features[jnp.asarray(rows)] for rows in (index, inducing))
     masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
-    bound = _evidence_bound(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
+    bound = _evidence_bound(kernel, x, jnp.asarray(y), points, ratios, **masks)
     best = int(np.nanargmax(np.asarray(bound.log_likelihood)))
     scale = unit * float(bound.scale[best])
     return model._replace(ratio=float(NOISE_RATIOS[best]), scale=scale, centre=unit * centre)
@@ -317,7 +317,7 @@ class LeftOut(NamedTuple):
     observed: np.ndarray  # [k], values
     mean: np.ndarray  # [k], predictions
     std: np.ndarray  # [k], standard deviations of the predictions, noise included
-    # [k], weights of the values in `explained`, which are equal if no `errors` are given
+    # [k], weights of the values in `explained`; equal weights if no `errors` are given
     weight: np.ndarray
     log_likelihood: float  # marginal, of the k values, maximised over the scale, up to a constant
 
@@ -372,7 +372,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
     sample = random_rows(len(at), LARGEST_EXACT, key)
     at = at[sample]
-    index, mask = padded_rows(data.arms[at], 1)
+    index, mask = padded_rows(data.arms[at], True)
     dtype = data.library.features.dtype
     values, variances = data.standardized_values(model.centre, model.scale, model.fitted)
     y = zero_padded(values[sample], len(index))
@@ -414,7 +414,7 @@ def in_value_units(
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
             f" ratio of {model.ratio:g} (noise to signal variance), a scale of {model.scale:g} and"
-            f" a centre of {model.centre:g}: repeated evaluations need a larger ratio, and"
+            f" a centre of {model.centre:g}. Repeated evaluations need a larger ratio, and"
             " the values must not be far from the centre in units of the scale."
         )
     return mean, std

@@ -33,7 +33,7 @@ class Evaluations(NamedTuple):
 
 @struct.dataclass
 class Posterior:
-    """Posterior of f; k(x,x) averages 1. Pending evaluations lower variances and change no mean."""
+    """Posterior of f; k(x,x) is 1 on average. Pending evaluations change variances, but no mean."""
 
     kernel: Any
     points: Array  # [N, d], evaluations or inducing points
@@ -159,11 +159,11 @@ def evidence_bound(
     observed: Array | None = None,
     included: Array | None = None,
 ) -> EvidenceBound:
-    """A lower bound on the log marginal likelihood of labels y [n] at x [n,d] (Titsias, AISTATS
+    """A lower bound on the log marginal likelihood of values y [n] at x [n,d] (Titsias, AISTATS
     2009), from a sketch with inducing points [m,d]; the noise variances are ratios [R] times s^2.
 
     The bound is maximised over the scale s in closed form. It is exact if all points are inducing
-    points, and its trace term is large for a sketch that represents little of the kernel. Labels
+    points, and its trace term is large for a sketch that represents little of the kernel. Values
     whose `observed` [n] bool is false, and points whose `included` [m] bool is false, are padding,
     which changes at most the last bits of sums. O(n m^2 + m^3).
     """

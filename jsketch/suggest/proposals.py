@@ -47,7 +47,7 @@ class CandidateSet(NamedTuple):
 
 class SpaceDomain:
     """The points [d] of the unit cube, which a space decodes to hyperparameters. Integers and
-    categories lie in the middle of their intervals: equal candidates are equal points."""
+    categories lie in the middle of their intervals, so that equal candidates are equal points."""
 
     def __init__(self, space: Space):
         self.space = space
@@ -114,7 +114,7 @@ class SpaceDomain:
 
 
 class ListDomain:
-    """The indices of a list of candidates: dicts or tuples of the same length, numbers, texts, or
+    """The indices of a list. Its candidates are dicts or tuples of one length, numbers, texts, or
     the rows of an array or a DataFrame. A part whose values are not all numbers is a category."""
 
     def __init__(self, candidates: Any):
@@ -176,8 +176,8 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             raise ValueError(f"part {name!r} of a candidate is an array: use numbers or texts.")
         else:
             try:
-                first = {v: i for i, v in reversed(list(enumerate(values)))}
-                firsts = [first[v] for v in values]
+                first_of = {v: i for i, v in reversed(list(enumerate(values)))}
+                firsts = [first_of[v] for v in values]
             except TypeError:  # a value without a hash
                 firsts = [values.index(v) for v in values]
             unique, levels = np.unique(firsts, return_inverse=True)
@@ -218,7 +218,7 @@ def n_initial_points(domain: Domain) -> int:
 
 class Proposer:
     """Proposes points of a domain: first `initial` points of a design, then those that `suggest`
-    chooses. Runs of the same seed and values propose the same points."""
+    chooses. Runs with the same seed and values propose the same points."""
 
     def __init__(self, domain: Domain, seed: int, initial: int):
         self.domain, self.seed = domain, seed

@@ -23,7 +23,7 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 511  # unevaluated candidates with the largest upper bounds, whose values are drawn
+SHORTLIST = 511  # unevaluated candidates, those with the largest upper bounds; f is drawn there
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
 # a rougher model has the lengthscales of the fitted model, divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
@@ -40,11 +40,12 @@ GAIN_KEY = 4  # number folded into the key of `suggest`
 class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
-    best: int  # row of the best evaluated candidate, by posterior means (by values if not fitted)
+    # row of the best evaluated candidate, by posterior means (by values if the model is not fitted)
+    best: int
     of_any: np.ndarray  # [D] draws of f at the best unevaluated candidate minus f at `best`, >= 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
     observed: int  # number of evaluations with a value
-    most: float = np.inf  # largest possible value minus that of the best measured candidate
+    most: float = np.inf  # largest possible value minus the `best_measured` one
 
 
 def possible_gain(
@@ -60,13 +61,13 @@ def possible_gain(
     key: PRNGKey | None = None,
 ) -> Gain | None:
     """Draws of the gain. If the model is not fitted, all draws are the largest gain that the bounds
-    allow, or the result is None if there is no such limit or no value.
+    allow; without an upper bound, or without any value, the result is None.
 
     Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
     the smallest and the largest possible value; the gain is at most the largest possible value
     minus the measured value of the best candidate, even if this value is noisy.
 
-    The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
+    The gain of the batch is drawn from the fitted model. Its lengthscales are often too long when
     there are few values. The gain of any candidate is therefore drawn from several models, the
     fitted one and rougher ones (LENGTHSCALE_DIVISORS), and `of_any` has the draws of the model
     with the largest quantile PROBABILITY. A rougher model is left out if its log likelihood is
@@ -89,13 +90,13 @@ def possible_gain(
     unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
     padded_batch = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
-    best, likelihood = -1, -np.inf
+    best, fitted_likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
     for divisor in (1.0, *LENGTHSCALE_DIVISORS):
         alternative = model._replace(lengthscale=model.lengthscale / divisor)
         left_out = leave_one_out_data(data, alternative, key)
-        likelihood = left_out.log_likelihood if divisor == 1 else likelihood
-        if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
+        fitted_likelihood = left_out.log_likelihood if divisor == 1 else fitted_likelihood
+        if left_out.log_likelihood < fitted_likelihood - LIKELIHOOD_MARGIN:
             continue
         inflation = max(left_out.error_ratio, 1.0 if divisor == 1 else MIN_INFLATION)
         kernel = kernel_of(data.library, alternative.lengthscale)
@@ -133,7 +134,7 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
     """The row of the best evaluated candidate when a campaign ends: the best measured one if its
-    value is within `at_most` of the largest possible one, or else `gain.best`."""
+    value is within `at_most` of the largest possible value, or else `gain.best`."""
     return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
 
 
@@ -178,5 +179,5 @@ def _draws(
     rows = jnp.concatenate([best[None], shortlist, batch], dtype=jnp.int32)
     joint_mean, covariance = posterior.joint(gp_posterior, features[rows])
     draws = joint_mean[None, :] + inflation * normal_draws(covariance, ratio, DRAWS, key)
-    is_candidate = jnp.ones(len(rows), bool).at[1 : 1 + size].set(jnp.isfinite(top))
-    return best, jnp.where(is_candidate[None, :], draws, -jnp.inf)
+    in_use = jnp.ones(len(rows), bool).at[1 : 1 + size].set(jnp.isfinite(top))
+    return best, jnp.where(in_use[None, :], draws, -jnp.inf)

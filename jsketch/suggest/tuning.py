@@ -25,7 +25,7 @@ from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
 from jsketch.warn import warn
 
-RUN_KIND = "jsketch tuning"  # the kind of run that is stored in its file
+RUN_KIND = "jsketch tuning"  # the kind of run, which its file contains
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Result:
         return self._best().value
 
     def _best(self) -> Evaluation:
-        row = self._best_row()
-        if row is None:
+        index = self._best_index()
+        if index is None:
             raise ValueError("no evaluation has succeeded so far, so there is no best one.")
-        return self.evaluations[row]
+        return self.evaluations[index]
 
-    def _best_row(self) -> int | None:
+    def _best_index(self) -> int | None:
         values = self.values if self.maximized else -self.values
         return None if np.isnan(values).all() else int(np.nanargmax(values))
 
@@ -111,9 +111,9 @@ class Result:
         """The entries {name: value} that the repr shows."""
         failed = sum(evaluation.failed for evaluation in self.evaluations)
         counts: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
-        if self._best_row() is None:
+        if self._best_index() is None:
             return counts
-        best = _Named(self.best) if isinstance(self.best, dict) else self.best
+        best = _Hyperparameters(self.best) if isinstance(self.best, dict) else self.best
         return counts | dict(best=best, best_value=self.best_value)
 
     __repr__ = short_repr
@@ -155,8 +155,8 @@ def minimize(
     seed         int; the same seed and batch give the same run if f returns the same values
     progress     whether a line is printed to stderr for every better value
 
-    Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, if the space
-    has no further point. An exception that ends the run has the finished evaluations in its
+    Returns a `Result` with best, best_value, to_frame() and plot(). Warns and ends early if the
+    space has no further point. An exception that ends the run has the finished evaluations in its
     attribute `result`. Raises ValueError for wrong arguments, for a value that is not one number,
     and for a file of another run.
 
@@ -250,7 +250,7 @@ class _Run:
     domain: Domain
     maximized: bool
     horizon: int
-    initial: int  # number of points of the design; that of the file if the run is resumed
+    initial: int  # size of the initial design; of a resumed run, the size in its file
     file: RunFile | None
     progress: bool
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -282,7 +282,7 @@ class _Run:
             raise
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
-        old_row = self.result()._best_row()
+        previous = self.result()._best_index()
         self.evaluations[i] = replace(
             self.evaluations[i], value=value, error=error, seconds=seconds
         )
@@ -291,11 +291,12 @@ class _Run:
                 [np.asarray(e.point).tolist(), e.value, e.error, e.seconds]
                 for e in self.evaluations
             ]
+            # the header is enough to resume a run
             self.file.save({}, initial=self.initial, evaluations=rows)
         result = self.result()
-        count, row = len(result.evaluations), result._best_row()
-        if self.progress and row is not None and (row != old_row or count == self.horizon):
-            best = result.evaluations[row]
+        count, index = len(result.evaluations), result._best_index()
+        if self.progress and index is not None and (index != previous or count == self.horizon):
+            best = result.evaluations[index]
             line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
             print(line, file=sys.stderr, flush=True)
 
@@ -303,12 +304,12 @@ class _Run:
         saved = None if self.file is None else self.file.load()
         if saved is not None and self.file is not None:
             self.initial = saved[0]["initial"]
-            for coordinates, *result in saved[0]["evaluations"]:
+            for coordinates, *outcome in saved[0]["evaluations"]:
                 point = np.asarray(coordinates)
-                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *result))
+                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *outcome))
             if self.progress:
                 n, name = len(self.result().evaluations), self.file.path.name
-                print(f"{n} evaluations are those of the file {name}", file=sys.stderr, flush=True)
+                print(f"{n} evaluations were loaded from {name}", file=sys.stderr, flush=True)
 
 
 def _evaluate(
@@ -350,12 +351,12 @@ def _check_arguments(f: Callable[..., Any], space: Any) -> None:
 
 
 def _is_importable(f: Any) -> bool:
-    """Whether another process can import f: it has a name in a file."""
+    """False if f is local, a lambda or typed in an interpreter: no other process can import it."""
     while isinstance(f, partial):
         f = f.func
     named = f if hasattr(f, "__qualname__") else type(f)
-    in_file = hasattr(sys.modules["__main__"], "__file__")
-    return (in_file or getattr(named, "__module__", "") != "__main__") and (
+    is_script = hasattr(sys.modules["__main__"], "__file__")
+    return (is_script or getattr(named, "__module__", "") != "__main__") and (
         "<" not in named.__qualname__
     )
 
@@ -383,10 +384,10 @@ def _one_line(candidate: Any) -> str:
     """The text of a candidate, shortened to one line."""
     if not isinstance(candidate, dict):
         return shorten(repr(candidate), 80)
-    return shorten(repr(_Named(candidate))[1:-1], 160)
+    return shorten(repr(_Hyperparameters(candidate))[1:-1], 160)
 
 
-class _Named(dict[str, Any]):
+class _Hyperparameters(dict[str, Any]):
     """Hyperparameters whose repr shows all entries, and floats with four digits."""
 
     def __repr__(self) -> str:

@@ -122,7 +122,7 @@ def test_a_run_is_extended_with_another_batch(tmp_path, capsys):
     file = tmp_path / "tuning.run"
     minimize(loss, SPACE, 3, checkpoint=file, progress=False)
     more = minimize(loss, SPACE, 6, batch=5, checkpoint=file)
-    assert capsys.readouterr().err.startswith("3 evaluations are those of the file tuning.run\n")
+    assert capsys.readouterr().err.startswith("3 evaluations were loaded from tuning.run\n")
     # the points of the initial design are those of the first call
     assert_same(more, minimize(loss, SPACE, 6, progress=False))
 

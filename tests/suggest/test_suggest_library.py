@@ -500,7 +500,7 @@ def test_mistakes_are_refused():
         (dict(same=np.array(["a", None] * 30)), "same has no value for candidate 1: it is None"),
         (dict(same=np.array(["a", 1] * 30, object)), "have the types int, str: use only numbers"),
         (dict(same=np.arange(A)), "too large: .* at most 1 have the same value of `same`"),
-        (TWO_CHEAP, "the rest of the budget pays for no candidate of those values of `same`"),
+        (TWO_CHEAP, "the rest of the budget pays for no candidate whose value of `same`"),
         (dict(costs=COST[1:]), "costs must hold one number for each of the 60"),
         (dict(costs=COST - 1), "costs must be finite and above 0; number 0 is 0"),
         (dict(budget=3.0), "a budget and a cost_exponent need costs"),
