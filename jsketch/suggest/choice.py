@@ -132,7 +132,7 @@ def choose_batch(
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with these in the shortlist, a batch ends only when the budget pays for no candidate
+            # with the cheapest shortlisted, a batch ends only when the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)

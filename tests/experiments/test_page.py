@@ -158,7 +158,7 @@ def test_a_page_of_categories(tmp_path):
     results = compute_results(tmp_path, reactions(), more)
     page.write(results)
     html = (tmp_path / "page.html").read_text()
-    assert "<p>The model explains" in html and "<p>all of the batch has T (C) = " in html
+    assert "<p>The model explains" in html and "<p>the whole batch has T (C) = " in html
     titles = re.findall(r"<figure[^>]*><h2>([^<]*)", html)
     assert titles[0] == "Ligand and Base" and "Map of the library" not in html
     assert titles[1:4] == ["Effect of Ligand", "Effect of Base", "Effect of T (C)"]

@@ -110,7 +110,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     assert all(f">{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
-    assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in printed
+    assert f"the whole batch has heat = {frame['heat'][rows[0]]}" in printed
     assert printed.startswith("Continue: the best is ") and "expected to gain" in html
     budget = frame["price"][list(DONE)].sum() + 3
     rows = rows_of(run(tmp_path, frame, done, "--cost", "price", "--budget", str(budget)))

@@ -30,7 +30,7 @@ except ImportError as error:
     raise ImportError("OptunaSampler needs the package optuna (pip install optuna).") from error
 
 
-# attribute of a trial with all chosen parameters; Optuna itself stores only those asked for so far
+# attribute of a trial with all chosen parameters, also those that the objective has not read yet
 CHOSEN = "jsketch:chosen"
 ATTEMPTS = 10  # largest number of attempts to make a choice that no other process makes
 LOCK = threading.RLock()  # global, because a sampler that holds a lock could not be pickled
@@ -129,16 +129,16 @@ class OptunaSampler(BaseSampler):
         values: list[float] = []
         pending: list[Any] = []
         space = search_space.items()
-        for old, parameters in _other_trials(study, trial):
+        for other, parameters in _other_trials(study, trial):
             # an enqueued trial may have values outside the space
             if not all(n in parameters and _contains(d, parameters[n]) for n, d in space):
                 continue
             point = domain.point(
                 {name: _encode(d, parameters[name]) for name, d in search_space.items()}
             )
-            if old.state.is_finished():
+            if other.state.is_finished():
                 points.append(point)
-                values.append(sign * _trial_value(old))
+                values.append(sign * _trial_value(other))
             else:
                 pending.append(point)
         proposals = proposer.propose(points, values, pending, 1, trial.number)
@@ -157,17 +157,17 @@ class OptunaSampler(BaseSampler):
         pending: list[int] = []
         trials = _other_trials(study, trial)
         row_range = search_space[self.parameter]
-        for old, parameters in trials:
-            if old.distributions.get(self.parameter, row_range) != row_range:
+        for other, parameters in trials:
+            if other.distributions.get(self.parameter, row_range) != row_range:
                 raise ValueError(f"a trial has another range of rows: {self._advice()}")
             row = parameters.get(self.parameter)
-            if old.state.is_finished() and row is not None:
+            if other.state.is_finished() and row is not None:
                 arms.append(row)
-                values.append(sign * _trial_value(old))
+                values.append(sign * _trial_value(other))
             elif row is not None:
                 pending.append(row)
-        has_row = any(self.parameter in old.params for old, _ in trials)
-        if not has_row and any(old.state == TrialState.COMPLETE for old, _ in trials):
+        has_row = any(self.parameter in other.params for other, _ in trials)
+        if not has_row and any(other.state == TrialState.COMPLETE for other, _ in trials):
             raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
         suggestion = suggest(
             self.library,
@@ -203,13 +203,13 @@ class OptunaSampler(BaseSampler):
 
 
 def _other_trials(study: Study, trial: FrozenTrial) -> list[tuple[FrozenTrial, dict[str, Any]]]:
-    """The other trials and their parameters. Those of an unfinished trial include parameters that
-    its objective has not yet asked for: fixed ones of an enqueued trial, and those of `CHOSEN`."""
+    """The other trials and their parameters. An unfinished trial also has the parameters that its
+    objective has not read yet: the `CHOSEN` ones, and the fixed ones of an enqueued trial."""
     pairs = []
-    for old in study.get_trials(deepcopy=False):
-        attributes = {} if old.state.is_finished() else old.system_attrs
+    for other in study.get_trials(deepcopy=False):
+        attributes = {} if other.state.is_finished() else other.system_attrs
         chosen, fixed = (attributes.get(name, {}) for name in (CHOSEN, "fixed_params"))
-        pairs.append((old, {**chosen, **fixed, **old.params}))
+        pairs.append((other, {**chosen, **fixed, **other.params}))
     return [pair for pair in pairs if pair[0].number != trial.number]
 
 

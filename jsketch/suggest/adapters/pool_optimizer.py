@@ -120,7 +120,7 @@ class PoolOptimizer:
         )
 
     def _row(self, point: Any, pending: list[int]) -> int:
-        """The row of a point; if several candidates are identical, a pending one of them."""
+        """The row of a point; of identical candidates, a pending one if there is any."""
         numbers = np.asarray(checks.real("x", point), float)
         rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
         if not rows:

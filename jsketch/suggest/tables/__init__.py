@@ -1,6 +1,6 @@
 """`jsketch-suggest`: the next batch of experiments for a table of candidates.
 
-It needs the packages of the extra: `pip install "jsketch[tables]"`.
+It needs the extra `tables`: `pip install "jsketch[tables]"`.
 
     cells            reads and writes tables
     molecules        fingerprints of molecules

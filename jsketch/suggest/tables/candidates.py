@@ -49,7 +49,7 @@ class Kinds(NamedTuple):
     """Names of the columns whose kind is not guessed from the cells."""
 
     categories: Sequence[str] = ()
-    sequences: Sequence[str] = ()  # words of one length: every site is a category
+    sequences: Sequence[str] = ()  # words of one length, in which every site is a category
     bits: Sequence[str] = ()  # words of zeros and ones, each of which is a fingerprint
     proteins: Sequence[str] = ()  # sequences of amino acids, whose properties are features too
     smiles: Sequence[str] = ()  # molecules, each of which is converted to a fingerprint
@@ -59,11 +59,11 @@ class Roles(NamedTuple):
     """Names of columns that are not features, and the meaning of special cells."""
 
     id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
-    results: Sequence[str] = ("value",)  # the column of values, and that of their errors if any
+    results: Sequence[str] = ("value",)  # the column of values and, if any, the column of errors
     cost: str | None = None
     ignored: Sequence[str] = ()
     readings: Mapping[str, str] = {}  # {cell of the column of values: its meaning}, in lower case
-    needed: bool = False  # whether the table must have the column of values
+    value_needed: bool = False  # whether the table must have the column of values
 
 
 class Candidates(NamedTuple):
@@ -73,7 +73,7 @@ class Candidates(NamedTuple):
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
     columns: list[Columns]  # kinds of the features
     names: list[str]  # a name for each of the columns
-    same: np.ndarray | None = None  # [A], labels; all candidates of a batch have the same one
+    same: np.ndarray | None = None  # [A], labels; all candidates of a batch have the same label
     cost: np.ndarray | None = None  # [A], above 0
     notes: Sequence[str] = ()  # sentences on how the table was read
 
@@ -143,7 +143,7 @@ def read_sheet(
     named_features = [*named, *([] if same is None else [same])]
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
-    needed = roles.results[:1] if roles.needed else []
+    needed = roles.results[:1] if roles.value_needed else []
     table = read(path, [*needed, *not_features, *named_features], expected=roles.results)
     for name in named_features:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
@@ -170,16 +170,16 @@ def read_sheet(
         raise ValueError(f"{path} has no column of conditions.")
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
-    sheet, table = table, table.select(first)
+    distinct = table.select(first)
     earlier = [_measured_rows(earlier_path, names, roles, notes) for earlier_path in also]
-    joined = table.with_rows_of([rows for rows, _ in earlier])
+    joined = distinct.with_rows_of([rows for rows, _ in earlier])
     features: list[Feature] = []
     for name in names:
         features += _features(joined, name, kind_of.get(name), notes)
     distinct_ids, cost = ids[first].to_numpy(object), None
     if roles.cost is not None:
-        cost = table.numbers(roles.cost)
-        _check_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
+        cost = distinct.numbers(roles.cost)
+        _check_cells(distinct, roles.cost, cost <= 0, "a cost must be above 0")
     if len(distinct_ids) == 1:
         raise ValueError(f"{path} has only one candidate: at least two are needed.")
     ends = np.cumsum([len(distinct_ids), *(len(values) for _, values in earlier)])
@@ -191,15 +191,15 @@ def read_sheet(
         matrix,
         [Columns(feature.kind, feature.values.shape[1]) for feature in features],
         [feature.name for feature in features],
-        None if same is None else _labels(table, same),
+        None if same is None else _labels(distinct, same),
         cost,
         notes,
     )
     evaluations = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
     if with_values:
-        evaluations = _evaluations(sheet, candidate_of, roles)
+        evaluations = _evaluations(table, candidate_of, roles)
     campaigns = list(zip(earlier_matrices, [values for _, values in earlier], strict=True))
-    return Sheet(candidates, sheet, candidate_of, id_name, evaluations, campaigns)
+    return Sheet(candidates, table, candidate_of, id_name, evaluations, campaigns)
 
 
 def _measured_rows(
@@ -260,7 +260,7 @@ def _distinct_candidates(
         cells, first_cells = table.frame.iloc[row], table.frame.iloc[first_row[row]]
         if conditions is None or any(cells[name] != first_cells[name] for name in conditions):
             raise ValueError(
-                f"{table.location(int(row), id_name)}: the id '{ids.iloc[row]}' is already that of"
+                f"{table.location(int(row), id_name)}: the id '{ids.iloc[row]}' is already used in"
                 f" row {table.frame.index[first_row[row]]}."
             )
     return codes, first
@@ -339,13 +339,13 @@ def _values(
     meaning = meaning.map(lambda word: readings.get(word, word))
     measured = (~meaning.isin(UNMEASURED_WORDS)).to_numpy()
     values = np.full(len(table), np.nan)
-    filled = measured & ~meaning.isin(FAILURE_WORDS).to_numpy()
-    values[filled & has_reading] = meaning[filled & has_reading].astype(float)
-    filled &= ~has_reading
-    rows = np.flatnonzero(filled)
+    has_value = measured & ~meaning.isin(FAILURE_WORDS).to_numpy()
+    values[has_value & has_reading] = meaning[has_value & has_reading].astype(float)
+    is_parsed = has_value & ~has_reading
+    rows = np.flatnonzero(is_parsed)
     if not rows.size:
         return values, measured, []
-    parsed = table.select(filled).parse(column)
+    parsed = table.select(is_parsed).parse(column)
     values[rows] = np.where(np.abs(parsed.values) <= LARGEST, parsed.values, np.nan)
     place = f"{table.path}, column '{column}'"
     notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
@@ -365,12 +365,12 @@ def _values(
     if bad.size:
         quoted = [f"'{words.iloc[row]}' (row {table.frame.index[row]})" for row in bad[:MAX_QUOTED]]
         more = f" and {bad.size - MAX_QUOTED} more" if bad.size > MAX_QUOTED else ""
-        readings_given = [f'"{word}=..."' for word in words.iloc[bad].unique()[:MAX_QUOTED]]
+        examples = [f'"{word}=..."' for word in words.iloc[bad].unique()[:MAX_QUOTED]]
         raise ValueError(
             f"{place}: these cells are not clear as values: {', '.join(quoted)}{more}; write a"
             " number such as 45.3 (0 if nothing was found), 'failed' if the experiment gave no"
             " result, or nothing if it was not measured; or state what these cells mean with"
-            f" --read {' '.join(readings_given)}, where ... is a number, 'failed' or nothing."
+            f" --read {' '.join(examples)}, where ... is a number, 'failed' or nothing."
         )
     return values, measured, notes
 
@@ -381,8 +381,8 @@ def _unambiguous_number(word: str, semicolons: bool, percent: bool) -> float:
     if match is None or (match["percent"] and not percent):
         return np.nan
     mark, digits = match["mark"] or "", match["digits"] or ""
-    thousands = mark == "," or (mark == "." and semicolons)
-    if thousands and len(digits) == 3 and match["whole"].lstrip("+-") != "0":
+    may_be_thousands = mark == "," or (mark == "." and semicolons)
+    if may_be_thousands and len(digits) == 3 and match["whole"].lstrip("+-") != "0":
         return np.nan
     number = float(f"{match['whole']}.{digits or 0}{match['power'] or ''}")
     return number if abs(number) <= LARGEST else np.nan
@@ -462,7 +462,7 @@ def _advice(name: str) -> str:
         return f'--smiles "{name}" reads them as molecules.'
     return (
         f'--id "{name}" reads them as ids, --ignore "{name}" leaves the column out, and'
-        " --sequence, --protein, --smiles and --bits name other kinds."
+        " --sequence, --protein, --smiles and --bits read other kinds."
     )
 
 
@@ -543,13 +543,13 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
     if wrong.size:
         raise ValueError(
             f"{table.location(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters,"
-            f" the first one has {len(words.iloc[0])}. Align the words to one length."
+            f" the first word has {len(words.iloc[0])}. Align the words to one length."
         )
     return words.tolist()
 
 
 def _check_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
-    """Raises ValueError that names the first cell of a column where `wrong` [n] is true."""
+    """Raises ValueError, with the first cell of a column where `wrong` [n] is true."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         word = table.text(name).iloc[rows[0]]

@@ -34,7 +34,7 @@ MAX_QUOTED = 3  # largest number of cells in an error message
 _AMBIGUOUS_MARK = " A comma or a point in these cells may separate thousands or decimals."
 
 _MINUS = "\u2212\u2013"  # the Unicode minus, and the dash that word processors use for it
-_SPACES = "\u00a0\u202f\u2009"  # between groups of digits
+_SPACES = "\u00a0\u202f\u2009"  # spaces between groups of digits
 # a number with any separators, and a unit
 _NUMBER = re.compile(
     r"(?P<number>[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>(?:[^\W\d_]|[%‰°€$/])\D*)?"
@@ -54,9 +54,9 @@ class Table:
 
     path: Path
     frame: pd.DataFrame
-    # whether semicolons separate the columns, as in countries where commas are decimal
+    # whether semicolons separate the columns, as in countries with decimal commas
     semicolons: bool = False
-    unsaved: dict[str, int] = field(default_factory=dict)  # of `_unsaved_formulas`
+    unsaved: dict[str, int] = field(default_factory=dict)  # {column: row}, `_unsaved_formulas`
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -81,7 +81,7 @@ class Table:
         return f"{self.path}, row {self.frame.index[position]}, column '{column}'"
 
     def select(self, rows: np.ndarray) -> Table:
-        """The rows of a mask [n]."""
+        """The table of the rows in a mask [n]."""
         return replace(self, frame=self.frame[rows])
 
     def with_rows_of(self, others: Sequence[Table]) -> Table:
@@ -279,10 +279,10 @@ def read(
     unnamed column, a row with more cells than the header, a format whose package is not installed,
     and text in an unknown encoding."""
     check_package(path)
-    kind, separator, unsaved = path.suffix.lower(), "", dict[str, int]()
-    if kind in PARQUET:
+    suffix, separator, unsaved = path.suffix.lower(), "", dict[str, int]()
+    if suffix in PARQUET:
         frame = _read_parquet(path)
-    elif kind in EXCEL:
+    elif suffix in EXCEL:
         frame, unsaved = _read_excel(path)
     else:
         frame, separator = _read_separated(path, list({*needed, *expected}))
@@ -305,10 +305,10 @@ def _is_empty(cells: pd.Series) -> pd.Series:
 def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes:
     """The bytes of a file with this table, in the format of the suffix of `path`. Separated values
     have the separator and the decimal mark of the table `like`."""
-    buffer, kind = io.BytesIO(), path.suffix.lower()
-    if kind in PARQUET:
+    buffer, suffix = io.BytesIO(), path.suffix.lower()
+    if suffix in PARQUET:
         table.to_parquet(buffer)
-    elif kind in EXCEL:
+    elif suffix in EXCEL:
         with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
             table.map(_number_of).to_excel(writer, index=False)
             for row in writer.book.active.iter_rows():
@@ -353,8 +353,8 @@ def changed_copy(
         sheet.cell(1, column).value = name
         for row, cell in cells.items():
             sheet.cell(row, column).value = cell
-    for row, new in enumerate(added, sheet.max_row + 1):
-        for name, cell in new.items():
+    for row, new_row in enumerate(added, sheet.max_row + 1):
+        for name, cell in new_row.items():
             value = None if cell == "" else _number_of(cell)
             sheet.cell(row, names.index(name) + 1).value = value
     buffer = io.BytesIO()
@@ -391,8 +391,8 @@ def check_ids(path: Path, ids: np.ndarray) -> None:
 
 def check_package(path: Path) -> None:
     """Raises ValueError for a format whose package is not installed."""
-    package = {**dict.fromkeys(PARQUET, "pyarrow"), **dict.fromkeys(EXCEL, "openpyxl")}
-    name = package.get(path.suffix.lower())
+    package_of = {**dict.fromkeys(PARQUET, "pyarrow"), **dict.fromkeys(EXCEL, "openpyxl")}
+    name = package_of.get(path.suffix.lower())
     if name is not None and find_spec(name) is None:
         raise ValueError(
             f"{path} needs the package {name} (pip install {name}). Install it, or use"
@@ -492,8 +492,8 @@ def _read_excel(path: Path) -> tuple[pd.DataFrame, dict[str, int]]:
 
 
 def _unsaved_formulas(path: Path) -> dict[int, int]:
-    """{column from 0: row} of the first formula in each column that has no saved result, as in a
-    file that no spreadsheet program has saved."""
+    """{index of a column: row of its first formula without a saved result}. A file that no
+    spreadsheet program has saved has such formulas."""
     import openpyxl
 
     with zipfile.ZipFile(path) as file:
@@ -504,7 +504,7 @@ def _unsaved_formulas(path: Path) -> dict[int, int]:
     rows: dict[int, int] = {}
     for cells in zip(*(book.worksheets[0].iter_rows() for book in books), strict=True):
         for i, (formula, result) in enumerate(zip(*cells, strict=True)):
-            # the type of an empty text that is saved as a result is "str"
+            # an empty text that is saved as a result has the type "str"
             if formula.data_type == "f" and result.value is None and result.data_type != "str":
                 rows.setdefault(i, formula.row)
     return rows

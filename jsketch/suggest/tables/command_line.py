@@ -19,7 +19,7 @@ from jsketch.loops.saving import error_at
 
 INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
 TRACEBACK = "JSKETCH_TRACEBACK"
-PROBE = bytes(4096)  # the content of the test file of `probe`
+PROBE = bytes(4096)  # the content of the temporary file of `probe`
 
 Number = TypeVar("Number", int, float)
 

@@ -55,7 +55,7 @@ def read(options: argparse.Namespace) -> Inputs:
         options.cost,
         options.ignore,
         options.read,
-        needed=options.value_given and not options.observations,
+        value_needed=options.value_given and not options.observations,
     )
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
@@ -109,13 +109,13 @@ def read(options: argparse.Namespace) -> Inputs:
     pending = np.concatenate([rows_in(options.pending), *(part.pending for part in evaluations)])
     pending, excluded = np.setdiff1d(pending, arms), rows_in(options.exclude)
     if options.batch is None:
-        rows = arms, values, pending, excluded
-        left = ~unavailable_candidates(len(candidates.ids), *rows, options.replicates)
+        arguments = arms, values, pending, excluded, options.replicates
+        left = ~unavailable_candidates(len(candidates.ids), *arguments)
         label = np.zeros(left.sum()) if candidates.same is None else candidates.same[left]
         options.batch = int(min(BATCH, np.unique(label, return_counts=True)[1].max(initial=1)))
         if options.batch < BATCH:
             notes.append(f"the size of the batch is {options.batch}, because no more are left")
-    first = len(evaluations[0].arms)
+    n_in_sheet = len(evaluations[0].arms)
     return Inputs(
         candidates._replace(notes=notes),
         present,
@@ -127,7 +127,7 @@ def read(options: argparse.Namespace) -> Inputs:
         errors,
         sheet,
         1 + max(part.last_batch for part in evaluations),
-        (arms[first:], values[first:]),
+        (arms[n_in_sheet:], values[n_in_sheet:]),
         np.concatenate([part.batch for part in evaluations]),
         sheet_has_values and value in sheet.table.names,
         joined,
@@ -164,7 +164,7 @@ def _present_library(joined: Campaigns, count: int) -> Library:
 def _suspicious_columns(
     candidates: tables.Candidates, arms: np.ndarray, values: np.ndarray
 ) -> list[str]:
-    """Warnings about numbers that predict the values almost perfectly or have outliers."""
+    """Warnings about columns that predict the values almost perfectly or have outliers."""
     observed, notes = ~np.isnan(values), []
     for group, name in zip(groups_of(candidates.columns), candidates.names, strict=True):
         if group.kind != "numbers":

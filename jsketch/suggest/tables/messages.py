@@ -16,7 +16,7 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 2  # number of columns in the sentence on the model: the shortest lengthscales
+IMPORTANT_COLUMNS = 2  # columns in the sentence on the model, those with the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest explained share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
@@ -58,12 +58,12 @@ def describe_batch(results: Results) -> list[str]:
             f" {count} evaluations"
         )
     if candidates.same is not None and len(batch.rows):
-        lines.append(f"all of the batch has {options.same} = {candidates.same[batch.rows[0]]}")
+        lines.append(f"the whole batch has {options.same} = {candidates.same[batch.rows[0]]}")
     if candidates.cost is not None:
         line = f"the batch costs {candidates.cost[batch.rows].sum():g}"
         if options.budget is not None:
-            total = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
-            line += f"; {options.budget - total:g} of the budget of {options.budget:g} was left"
+            spent = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
+            line += f"; {options.budget - spent:g} of the budget of {options.budget:g} was left"
         if len(batch.rows) < options.batch:
             line += f", enough for {len(batch.rows)} of {options.batch} candidates"
         lines.append(line)
@@ -85,7 +85,7 @@ def verdict(results: Results) -> str:
     """The first sentence of the page and of the terminal: Continue or Stop."""
     options, inputs, gain = results.options, results.inputs, results.gain
     if gain is not None and results.stops:
-        return _stop_verdict(results, gain, results.at_most)
+        return _stop_verdict(results, gain, results.tolerance)
     if gain is None or not results.batch.model.fitted:
         few = "the measured values are too few, or equal"
         cause = few if results.measured.any() else "nothing was measured yet"
@@ -105,8 +105,8 @@ def verdict(results: Results) -> str:
 
 
 def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
-    """The verdict where the best value is within `at_most` of the best one that --bounds or
-    --target allow, or where no candidate is expected to be better by more than `at_most`."""
+    """The verdict if the best value is within `at_most` of the best possible one (--bounds,
+    --target), or if no candidate is expected to be better by more than `at_most`."""
     options, inputs = results.options, results.inputs
     row = stopping.stop_row(gain, at_most, inputs.arms, inputs.values)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))

@@ -56,7 +56,7 @@ def _cell_meaning(text: str) -> tuple[str, str]:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The checked options. `arguments` are those of the command line by default."""
+    """The checked options; without `arguments`, those of the command line."""
     form = argparse.RawDescriptionHelpFormatter
     usage = "jsketch-suggest SHEET --value COLUMN --batch COUNT [options]"  # errors print it
     parser = argparse.ArgumentParser("jsketch-suggest", usage, DESCRIPTION, formatter_class=form)
@@ -96,7 +96,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
     add = parser.add_argument_group("kinds of columns that are not recognized").add_argument
     for name, text in (
-        ("--categories", "columns of numbers that are names"),
+        ("--categories", "columns whose numbers are names"),
         ("--sequence", "columns of words of one length, in which each site is a category"),
         ("--protein", "sequences of amino acids, whose properties are features too"),
         ("--bits", "columns of fingerprints, which are words such as 0110"),
@@ -149,7 +149,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.target is not None and options.minimize:
         parser.error("--target and --minimize are two goals: leave one out")
     if options.top > 1 and (options.acquisition is not None or options.cost is not None):
-        parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
+        parser.error("--top has an acquisition of its own: leave --acquisition and --cost out")
     if options.also and (options.target is not None or options.cost is not None):
         parser.error("--also has values in any unit, and no costs: leave --target and --cost out")
     if options.also and (options.top > 1 or options.acquisition == "ei"):

@@ -30,9 +30,9 @@ def write(results: Results) -> None:
     options, inputs = results.options, results.inputs
     figures, notes = [], messages.describe_batch(results)
     if results.predicted is not None:
-        predictions, note = pictures.leave_one_out(results)
+        figure, note = pictures.leave_one_out(results)
         notes[0] = note  # in place of the sentence on the model
-        figures = [pictures.best_so_far(results), predictions]
+        figures = [pictures.best_so_far(results), figure]
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -59,9 +59,9 @@ def _condition_figures(results: Results) -> list[Figure]:
     numbers and fingerprints, and the importance of the columns if there are many."""
     inputs = results.inputs
     effects = factors.effects(results)
-    axes = [effect.factor for effect in effects]
-    axes = axes or [factor for factor in factors.factors(inputs) if factor.numbers is None]
-    figures = [pictures.grid(results, *axes[:2])] if len(axes) > 1 else []
+    shown = [effect.factor for effect in effects]
+    shown = shown or [factor for factor in factors.factors(inputs) if factor.numbers is None]
+    figures = [pictures.grid(results, *shown[:2])] if len(shown) > 1 else []
     if all(group.kind != "category" for group in inputs.candidates.columns):
         figures.append(pictures.map_of_library(results))
     limits = pictures.value_limits(results, effects) if effects else (0.0, 1.0)

@@ -58,7 +58,7 @@ class Figure(NamedTuple):
     title: str
     caption: str
     png: bytes
-    wide: bool = False  # over both columns of the page
+    wide: bool = False  # whether it spans both columns of the page
 
     @property
     def source(self) -> str:
@@ -68,17 +68,17 @@ class Figure(NamedTuple):
 
 @styled
 def effect(results: Results, effect: Effect, limits: tuple[float, float], caption: str) -> Figure:
-    """The main effect of a factor, and the measured values of each level. `limits` are those of the
-    axis of values."""
+    """The main effect of a factor, and the measured values of each level. The axis of values has
+    these `limits`."""
     factor, inputs, mean = effect.factor, results.inputs, results.within_bounds(effect.mean)
     arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
-    value = results.options.value_column
+    value_name = results.options.value_column
     low, high = _interval_ends(results, effect)
     error = np.stack([mean - low, high - mean])
     if factor.numbers is not None:
-        figure, axes = _axes(factor.name, value, 2.8)
+        figure, axes = _axes(factor.name, value_name, 2.8)
         axes.plot(factor.numbers, mean, color=BLUE)
         axes.errorbar(factor.numbers, mean, yerr=error, **bars)
         axes.plot(inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
@@ -89,7 +89,7 @@ def effect(results: Results, effect: Effect, limits: tuple[float, float], captio
         # the best level is on top
         order = np.argsort(-effect.mean if results.options.minimize else effect.mean)
         rank = np.argsort(order)
-        figure, axes = _axes(value, "", 1.1 + 0.27 * len(order))
+        figure, axes = _axes(value_name, "", 1.1 + 0.27 * len(order))
         axes.errorbar(mean[order], range(len(order)), xerr=error[:, order], **bars)
         axes.plot(values, rank[factor.level[arms]], "o", **dots)
         axes.set_yticks(range(len(order)), [factor.labels[i] for i in order])
@@ -152,7 +152,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
     counts = np.zeros(shape, int)
     np.add.at(counts, (rows.level[batch], columns.level[batch]), 1)
     caption.append(
-        "Frames mark the candidates of the batch; small numbers count several in a cell."
+        "Frames mark the candidates of the batch; a small number counts them if a cell has several."
     )
     for i, j in np.argwhere(counts):
         frame = plt.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec=ORANGE, lw=2.5)
@@ -253,7 +253,7 @@ def best_so_far(results: Results) -> Figure:
         worst = np.full(failed.size, measured[goals.argsort()[failed.size]])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
-    caption = "The order is that of the batches, and within a batch that of the tables."
+    caption = "The values are in the order of the batches and, within a batch, of the tables."
     return Figure("Best so far", caption, _png(figure))
 
 

@@ -32,8 +32,8 @@ class Results(NamedTuple):
     left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
     @property
-    def at_most(self) -> float:
-        """The gain below which the verdict is to stop."""
+    def tolerance(self) -> float:
+        """The largest gain at which the verdict is to stop."""
         if self.options.tolerance is not None:
             return float(self.options.tolerance)
         return stopping.tolerance(self.inputs.values, goal_bounds(self.options))
@@ -41,7 +41,7 @@ class Results(NamedTuple):
     @property
     def stops(self) -> bool:
         """Whether the verdict is to stop."""
-        return self.gain is not None and stopping.should_stop(self.gain, self.at_most)
+        return self.gain is not None and stopping.should_stop(self.gain, self.tolerance)
 
     @property
     def half_width(self) -> float:
@@ -80,9 +80,9 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
             batch = batch._replace(model=batch.model._replace(fitted=False))
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
     bounds = goal_bounds(options)
-    goals = inputs.library, inputs.arms, inputs.values
+    goal_data = inputs.library, inputs.arms, inputs.values
     gain = stopping.possible_gain(
-        *goals, batch.model, exclude=inputs.excluded, batch=batch.rows, bounds=bounds, **shared
+        *goal_data, batch.model, exclude=inputs.excluded, batch=batch.rows, bounds=bounds, **shared
     )
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
