@@ -60,8 +60,9 @@ class Suggestion(NamedTuple):
     std: np.ndarray  # [B], posterior standard deviation of the function, in units of the values
     model: Model
     dictionary_size: int  # number of inducing points, or of values if the posterior is exact
-    chance: np.ndarray | None = None  # [B], probability of success; None unless `failures` is used
-    scores: Scores | None = None  # of all candidates; None unless `scores` is used
+    # [B], probability of success; None unless `failures` is True and an evaluation failed
+    chance: np.ndarray | None = None
+    scores: Scores | None = None  # of all candidates; None unless `scores` is True
 
     def to_frame(self, ids: Any = None) -> Any:
         """A pandas DataFrame with one line for each candidate of the batch. Its columns are row, id

@@ -87,7 +87,7 @@ class Evaluations(NamedTuple):
     pending: np.ndarray = np.zeros(0, int)  # [p], suggested candidates without a value
     last_batch: int = 0  # the number of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
-    batch: np.ndarray = np.zeros(0, int)  # [n], the number of each evaluation's batch, or 0
+    batch_of: np.ndarray = np.zeros(0, int)  # [n], the number of each evaluation's batch, or 0
 
 
 class Sheet(NamedTuple):
@@ -403,8 +403,8 @@ def _labels(table: Table, column: str) -> np.ndarray:
 
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column; those of a sequence are its sites that vary. Adds a sentence to
-    `notes` if the interpretation of the cells may surprise."""
+    """The features of a column; a sequence has those of its sites that vary. `kind` is a field of
+    `Kinds`, or None. Adds a sentence to `notes` if the reading of the cells may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind in ("smiles", "bits"):

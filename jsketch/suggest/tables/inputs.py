@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     sheet: tables.Sheet
     batch_number: int  # the number of the batch that is suggested now, from 1
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
-    batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
+    batch_of: np.ndarray  # [n], the number of each evaluation's batch, or 0
     sheet_has_values: bool  # whether the sheet has values and they are used
     # the present campaign, with its goals as values, and those of --also; None without --also
     joined: Campaigns | None = None
@@ -128,7 +128,7 @@ def read(options: argparse.Namespace) -> Inputs:
         sheet,
         1 + max(part.last_batch for part in evaluations),
         (arms[n_in_sheet:], values[n_in_sheet:]),
-        np.concatenate([part.batch for part in evaluations]),
+        np.concatenate([part.batch_of for part in evaluations]),
         sheet_has_values and value in sheet.table.names,
         joined,
     )
@@ -232,7 +232,7 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 def _new_evaluations(sheet: tables.Evaluations, part: tables.Evaluations) -> tables.Evaluations:
     """The evaluations in `part` that are not in the sheet, so that no result counts twice."""
     pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (part, sheet))
-    fields, is_new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
+    fields, is_new = ("arms", "values", "errors", "batch_of"), ~pairs.isin(in_sheet)
     return part._replace(**{name: getattr(part, name)[is_new] for name in fields})
 
 

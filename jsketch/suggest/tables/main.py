@@ -139,7 +139,7 @@ def score_table(results: Results) -> pd.DataFrame:
     if results.predicted is not None:
         columns |= dict(zip(PREDICTED_COLUMNS[:3], results.intervals(all_rows), strict=True))
     state = np.full(len(all_rows), "", object)
-    measured = inputs.arms[results.measured]
+    measured = inputs.arms[results.observed]
     for rows, word in (
         (inputs.excluded, "excluded"),
         (inputs.pending, "pending"),

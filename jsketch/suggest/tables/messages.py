@@ -48,7 +48,7 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
 def describe_batch(results: Results) -> list[str]:
     """Lines on the model and the constraints."""
     options, inputs, batch = results.options, results.inputs, results.batch
-    count = int(results.measured.sum())
+    count = int(results.observed.sum())
     candidates, lines = inputs.candidates, []
     if results.model.fitted:
         lines.append(_describe_model(results))
@@ -88,7 +88,7 @@ def verdict(results: Results) -> str:
         return _stop_verdict(results, gain, results.tolerance)
     if gain is None or not results.batch.model.fitted:
         few = "the measured values are too few, or equal"
-        cause = few if results.measured.any() else "nothing was measured yet"
+        cause = few if results.observed.any() else "nothing was measured yet"
         earlier = bool(inputs.sheet.earlier)
         basis = "follows earlier campaigns" if earlier else "is spread over the conditions"
         return f"Continue: {cause}; this batch {basis}."
@@ -197,13 +197,13 @@ def predictions(results: Results) -> list[str]:
 
 def reasons(results: Results) -> list[str]:
     """[B] texts: whether each candidate explores or exploits, and which change it tests."""
-    inputs, batch, measured = results.inputs, results.batch, results.measured
+    inputs, batch, observed = results.inputs, results.batch, results.observed
     if results.predicted is None:
         earlier = "It follows the values of earlier campaigns."
         reason = earlier if inputs.sheet.earlier else "It differs much from the other candidates."
         return [reason] * len(batch.rows)
     model, lines = batch.model, []
-    arms, goals = inputs.arms[measured], inputs.values[measured]
+    arms, goals = inputs.arms[observed], inputs.values[observed]
     columns = inputs.library.columns
     kinds = [group.kind for group in columns for _ in range(group.lengthscales)]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
@@ -215,7 +215,7 @@ def reasons(results: Results) -> list[str]:
             line = "It exploits: it is expected to be about as good as the best."
         largest = correlation[i].max()
         near = int(np.where(correlation[i] >= largest - margin, goals, -np.inf).argmax())
-        value = inputs.measured[measured][near]
+        value = inputs.measured[observed][near]
         neighbour = f"{candidate_name(inputs, arms[near])} ({value:.3g})"
         if largest < MIN_CORRELATION:
             line += " Nothing similar was measured."

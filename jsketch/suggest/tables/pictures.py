@@ -71,7 +71,7 @@ def effect(results: Results, effect: Effect, limits: tuple[float, float], captio
     """The main effect of a factor, and the measured values of each level. The axis of values has
     these `limits`."""
     factor, inputs, mean = effect.factor, results.inputs, results.within_bounds(effect.mean)
-    arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
+    arms, values = inputs.arms[results.observed], inputs.measured[results.observed]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value_name = results.options.value_column
@@ -106,7 +106,7 @@ def _interval_ends(results: Results, effect: Effect) -> list[np.ndarray]:
 
 def value_limits(results: Results, effects: list[Effect]) -> tuple[float, float]:
     """The limits of an axis that shows all effects and all measured values."""
-    values = [results.inputs.measured[results.measured]]
+    values = [results.inputs.measured[results.observed]]
     values += [end for effect in effects for end in _interval_ends(results, effect)]
     low, high = (float(extreme(np.concatenate(values))) for extreme in (np.min, np.max))
     margin = 0.03 * (high - low)
@@ -136,7 +136,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
             "The colour is the best prediction of all candidates in a cell, which differ in the"
             " other conditions."
         )
-    arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
+    arms, values = inputs.arms[results.observed], inputs.measured[results.observed]
     goals = goal(options, values)
     best = _best_of_cells(rows.level[arms], columns.level[arms], values, goals, shape)
     if len(arms):
@@ -236,8 +236,8 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
 def best_so_far(results: Results) -> Figure:
     """The values in the order of their batches, and the best value so far."""
     inputs = results.inputs
-    order = np.argsort(inputs.batch, kind="stable")
-    measured, batch = inputs.measured[order], inputs.batch[order]
+    order = np.argsort(inputs.batch_of, kind="stable")
+    measured, batch = inputs.measured[order], inputs.batch_of[order]
     # the best value so far is the one with the largest goal so far
     goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
     is_better = ~pd.Series(goals).cummax().duplicated()

@@ -63,7 +63,7 @@ class Results(NamedTuple):
         return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
 
     @property
-    def measured(self) -> np.ndarray:
+    def observed(self) -> np.ndarray:
         """[n] bool, evaluations with a value."""
         return ~np.isnan(self.inputs.values)
 
