@@ -150,9 +150,9 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
         at = int(np.argmax(squared))
         raise ValueError(
-            f"squared distances of the candidates are not finite in {dtype.name}: the numbers"
-            f" of column {first[at]}, {lowest[first[at]]:g} to {highest[first[at]]:g}, are farthest"
-            f" apart for their lengthscale, {length[at]:g}. Scale the candidates, or use a larger"
+            f"squared distances of the candidates are not finite in {dtype.name}: the largest are"
+            f" in column {first[at]}, from {lowest[first[at]]:g} to {highest[first[at]]:g}, whose"
+            f" lengthscale is {length[at]:g}. Scale the candidates, or use a larger"
             " lengthscale."
         )
     return Mixed(jnp.asarray(length, dtype), columns)
