@@ -67,11 +67,11 @@ autosummary_generate = False
 # an extra that the reference does not need
 autodoc_mock_imports = ["optuna"]
 autodoc_default_options = {"exclude-members": "replace"}
-# names in backticks in docstrings
+# names in backticks in docstrings are links
 default_role = "py:obj"
 suppress_warnings = ["myst.header", "autosummary.import_cycle"]
 
-# pages of the site that include a file of the repository
+# files of the repository, and the pages of the site that include them
 INCLUDED = {
     "jsketch/THEORY.md": "theory.md",
     "experiments/README.md": "papers/experiments.md",
@@ -89,8 +89,8 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def links_to_pages(app, path: Path, parent: str, content: list[str]) -> None:
-    """In an included file, links to files become links to the pages that include them, and names of
-    files that have no page."""
+    """In an included file, a link to a file becomes a link to the page of that file, or the name of
+    the file if there is no page."""
     folder = (app.srcdir / path).resolve().parent
 
     def link(match: re.Match) -> str:
@@ -115,8 +115,8 @@ def without_aliases(app, what, name, obj, skip, options) -> bool | None:
 OPTION = re.compile(r"(?<=[\s>])--[a-z][\w-]*")
 
 
-def whole_options(app, page, template, context, doctree) -> None:
-    """Options of commands are not broken at their hyphens at the end of a line."""
+def unbroken_options(app, page, template, context, doctree) -> None:
+    """Prevents line breaks at the hyphens of command options."""
 
     def block(match: re.Match) -> str:
         return OPTION.sub(r'<span class="option">\g<0></span>', match[0])
@@ -141,6 +141,6 @@ def setup(app) -> None:
     app.add_directive("names", Names)
     app.connect("autodoc-process-docstring", docstrings.of_object)
     app.connect("autodoc-skip-member", without_aliases)
-    app.connect("html-page-context", whole_options)
+    app.connect("html-page-context", unbroken_options)
     app.connect("include-read", links_to_pages)
     app.connect("builder-inited", lambda app: gallery.write())

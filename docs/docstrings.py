@@ -54,7 +54,7 @@ def _unindented(block: list[str]) -> Iterator[str]:
 
 
 def _table(block: list[str]) -> list[tuple[str, str]]:
-    """The rows of a block in two columns; empty if it is another block."""
+    """The rows of a block in two columns; empty for a block of another kind."""
     rows: list[tuple[str, str]] = []
     for line in block:
         row = ROW.fullmatch(line)
@@ -83,8 +83,8 @@ def _inline(text: str) -> str:
         if i % 2 == 0:
             parts[i] = re.sub(r"([\\*_|`])", r"\\\1", part)
         elif not re.fullmatch(r"`[A-Za-z_][\w.]*`", part):
-            # a literal has no spaces at its ends, and no letter follows it directly
-            parts[i] = f"`{part}`"
+            parts[i] = f"`{part}`"  # a literal
+        # a letter may not follow the last backtick directly
         if i % 2 and i + 1 < len(parts) and re.match(r"\w", parts[i + 1]):
             parts[i] += "\\ "
     # a line that begins with "i." or "(a)" would begin a list

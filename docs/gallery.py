@@ -1,5 +1,5 @@
-"""Writes two pages of the site: gallery.md, the pictures of results/, each with the command that
-makes it, and papers/verdicts.md, the claims of the papers by verdict."""
+"""Writes two pages of the site: gallery.md, the pictures of results/ with the commands that make
+them, and papers/verdicts.md, the claims of the papers by verdict."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from experiments.report import main as report
 
 ROOT = Path(__file__).parents[1]
 # pictures of experiments without claims: folder, file, caption, command
-OTHERS = (
+WITHOUT_CLAIMS = (
     (
         "pools",
         "arylation.png",
@@ -37,12 +37,12 @@ draws their pictures again from the saved tables. The verdicts on the papers' cl
 
 def write() -> None:
     parts = [HEAD, "## Campaigns\n"]
-    parts += [_picture(folder, file, text, command) for folder, file, text, command in OTHERS]
-    made_by = commands.commands_by_folder()
+    parts += [_picture(*picture) for picture in WITHOUT_CLAIMS]
+    by_folder = commands.commands_by_folder()
     for paper in report.PAPERS:
         parts.append(f"## {paper.name}\n")
         for experiment in paper.experiments:
-            parts += _experiment(experiment, made_by[experiment.folder].text())
+            parts += _experiment(experiment, by_folder[experiment.folder].text())
     _update(ROOT / "docs" / "gallery.md", "\n".join(parts))
     _update(ROOT / "docs" / "papers" / "verdicts.md", _verdicts())
 
@@ -60,7 +60,7 @@ def _verdicts() -> str:
     for paper, claims_of_paper in table.groupby("paper", sort=False):
         parts.append(f"## {paper}\n")
         for verdict, rows in claims_of_paper.groupby("verdict"):
-            # the place without its section where it is a figure
+            # "Section 3.2, Figure 2" becomes "Figure 2"
             places = rows["place"].str.rpartition(", ")[2]
             items = "- " + places + ": " + rows["statement"]
             parts.append("\n".join([f"**{verdict.capitalize()}**\n", *items, ""]))
@@ -77,7 +77,5 @@ def _experiment(experiment: claims.Experiment, command: str) -> list[str]:
 
 
 def _picture(folder: str, file: str, caption: str, command: str = "") -> str:
-    made_by = f"```text\n{command}\n```\n" if command else ""
-    return (
-        f":::{{figure}} ../results/{folder}/{file}\n:alt: {caption}\n\n{caption}\n:::\n\n{made_by}"
-    )
+    block = f"```text\n{command}\n```\n" if command else ""
+    return f":::{{figure}} ../results/{folder}/{file}\n:alt: {caption}\n\n{caption}\n:::\n\n{block}"

@@ -1,12 +1,12 @@
 # Sourced by the other scripts: makes .venv in the repository root, installs jsketch and its tools
-# there, and leaves $PYTHON pointing at its interpreter. Does nothing when the environment is up to
-# date. JSKETCH_PYTHON may name the python to make it with (any 3.11 or newer).
+# there unless they are up to date, and sets PYTHON to its interpreter. JSKETCH_PYTHON is the Python
+# (3.11 or newer) that makes .venv; the default is the first suitable one below.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
-# Python imports nothing from the folder in which a command is started: a pandas.py beside a table of
-# data must not run.
+# Python imports nothing from the folder in which a command is started, because a pandas.py beside a
+# table of data must not run.
 export PYTHONSAFEPATH=1
 
 # A usable python is 3.11 or newer and can make virtual environments (some systems package venv
@@ -47,7 +47,7 @@ setup_env() {
     if [ -z "$base" ]; then
         echo "No usable Python found: jsketch needs Python 3.11 or newer with its venv module" \
             "(on Debian and Ubuntu: apt install python3-venv)." \
-            "Install one, or name it with JSKETCH_PYTHON=/path/to/python." >&2
+            "Install one, or set JSKETCH_PYTHON=/path/to/python." >&2
         return 1
     fi
     echo "Setting up .venv with $("$base" --version 2>&1): installing jsketch and its tools (once, a minute or two) ..."
@@ -59,14 +59,14 @@ setup_env() {
         echo "Could not make the virtual environment .venv; the reason is printed above." >&2
         return 1
     fi
-    # byte code is written on all cores below, not by pip on one
+    # pip would write byte code on one core; compileall below uses all cores
     if ! "$PYTHON" -m pip install --quiet --no-input --disable-pip-version-check --no-compile \
         --editable "$ROOT[test]" </dev/null; then
         echo "Installing jsketch into .venv failed; pip's reason is printed above." \
             "With no network, make the packages of pyproject.toml available to pip and run this again." >&2
         return 1
     fi
-    # a package may hold files that are no Python of this version: they are left, as pip leaves them
+    # files that this version of Python cannot compile are skipped, as by pip
     "$PYTHON" -m compileall -q -j 0 "$VENV"/lib/python*/site-packages </dev/null >/dev/null 2>&1 || true
     if ! stamp_of "$PYTHON" >"$VENV/jsketch-stamp"; then
         echo "Could not write into .venv; the reason is printed above." >&2

@@ -25,13 +25,13 @@ class RiverRegressor(base.Regressor):
     The first learned example determines the names of the features. All others must have the same
     names, in any order. The inputs of the forecaster are the features sorted by name, which is also
     the order of the lengthscales of an ARD kernel. A label of NaN or None is missing. Methods raise
-    ValueError, and learn nothing, for other names, inputs that are not finite and infinite labels.
+    ValueError, and learn nothing, for other names, infinite labels and inputs that are not finite.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        self.names: list[Any] | None = None  # of the features; None before the first example
+        self.names: list[Any] | None = None  # of the features, once an example is learned
         self.live: Live | None = None
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
@@ -58,7 +58,7 @@ class RiverRegressor(base.Regressor):
         return names
 
     def _stream(self, names: list[Any]) -> Live:
-        # before the first label, the features of predictions may change
+        # before the first learned example, predictions may have other features
         if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))
         return self.live

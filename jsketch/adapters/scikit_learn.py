@@ -86,11 +86,11 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Sets parameters. Raises ValueError, and sets nothing, for an unknown parameter."""
         new: dict[str, Any] = self.get_params(deep=False)
-        # an object is replaced before its fields, which a new object would reset
+        # objects are set before their fields, because a new object resets them
         for name in sorted(params, key=lambda name: name.count("__")):
             names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
             if name not in names:
-                raise ValueError(f"{name!r} is not a parameter; they are {sorted(names)}.")
+                raise ValueError(f"{name!r} is no parameter; the parameters are {sorted(names)}.")
             head, *path = name.split("__")
             new[head] = _replace_field(new[head], path, params[name])
         for name, value in new.items():

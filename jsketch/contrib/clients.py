@@ -37,13 +37,15 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 def check_points(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
     """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes), as an
-    array. Raises ValueError if it is empty or not finite, or if its shape does not agree with
-    `clients` and `inputs`."""
+    array. Raises ValueError for an empty array, for values that are not finite, and for a shape
+    that does not agree with `clients` and `inputs`."""
     x = checks.real("the points of clients", x)
     d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
-        form = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
-        raise ValueError(f"the points of {clients} clients have the shape {form}, not {x.shape}.")
+        shape = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
+        raise ValueError(
+            f"the points of {clients} clients must have the shape {shape}; {x.shape} was given."
+        )
     checks.candidates(x.reshape(-1, d), d)
     return jnp.asarray(x)
 
@@ -53,7 +55,7 @@ def check_rewards(clients: int, y: Any) -> Array:
     numbers."""
     y = checks.real("the rewards of clients", y)
     if y.shape != (clients,):
-        raise ValueError(f"{clients} clients have {clients} rewards, not {y.shape}.")
+        raise ValueError(f"the rewards must have the shape [{clients}]; {y.shape} was given.")
     return jnp.asarray(y)
 
 
@@ -312,27 +314,27 @@ class SharedEmbedding(widths.KernelBandit):
         residual, u = self._features(state, x)
         # The residual is 0 up to rounding at inducing points. It is set to 0, because widths take
         # the root of its sum, which enlarges small errors.
-        is_point = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
-        is_inducing = (is_point & state.sketch.dictionary.mask[None]).any(1)
+        is_same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
+        is_inducing = (is_same & state.sketch.dictionary.mask[None]).any(1)
         residual = jnp.where(is_inducing, 0, residual)
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
         direction, e = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
         lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, e)
-        evidence, old = state.evidence, state.sketch
+        evidence, sketch = state.evidence, state.sketch
         prior = jnp.maximum(
-            old.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
+            sketch.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
         )
         write = jax.lax.dynamic_update_slice
         zero = jnp.zeros((), slot.dtype)
         return replace(
             state,
             sketch=replace(
-                old,
-                domain=Arms(write(old.domain.features, x, (slot, zero))),
-                variance=write(old.variance, variance, (slot,)),
-                evidence=replace(old.evidence, prior_variance=prior),
+                sketch,
+                domain=Arms(write(sketch.domain.features, x, (slot, zero))),
+                variance=write(sketch.variance, variance, (slot,)),
+                evidence=replace(sketch.evidence, prior_variance=prior),
             ),
             used=state.used + self.clients,
             rewards=write(state.rewards, y, (reward_slot,)),
@@ -364,12 +366,12 @@ def _exchange(
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
-    points, sums = inputs * m, m * (m + 1)
+    inputs, count = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
+    point_floats, sum_floats = inputs * m, m * (m + 1)
     new = replace(
         bandit._after_exchange(state, sketch),
-        sent=state.sent + points + bandit.clients * (points + 2 * sums),
-        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * rewards,
+        sent=state.sent + point_floats + bandit.clients * (point_floats + 2 * sum_floats),
+        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * count,
         exchanges=state.exchanges + 1,
     )
     return new, info

@@ -39,7 +39,7 @@ class ContextualUCB(widths.KernelBandit):
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        the same state with a larger capacity, if it is full
+    grow(state) -> state                        the same state with a larger capacity
 
     A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
@@ -69,7 +69,7 @@ class ContextualUCB(widths.KernelBandit):
         check_points(self.kernel, candidates, state.inputs)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
-    def _check_init(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
+    def _checked_origin(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
         """Zeros [dimension] in the dtype of the state. Raises ValueError for invalid arguments."""
         checks.settings(self)
         checks.positive_integer(dimension=dimension)
@@ -100,7 +100,7 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 def info_of_reward(
     info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """`info` with its fields set for a round with one reward y []; the width stays."""
+    """The info of a round with one reward y [], with the width of `info`."""
     return replace(
         info,
         batch_size=jnp.ones((), jnp.int32),
@@ -148,18 +148,18 @@ class KUCB(ContextualUCB):
     (`sketch.kors`) that contains all points has l as its row and k(x,x) - |l|^2 as its residual.
     """
 
-    # the confidence width, one of `bandits.widths`
+    # the confidence width for the exact posterior, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:
-        x = self._check_init(dimension, key, dtype)
+        origin = self._checked_origin(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
-        checks.memory(floats, x.dtype, max_history=self.max_history)
-        checks.kernel_inputs(self.kernel, x[None])
-        zero = jnp.zeros((), x.dtype)
+        checks.memory(floats, origin.dtype, max_history=self.max_history)
+        checks.kernel_inputs(self.kernel, origin[None])
+        zero = jnp.zeros((), origin.dtype)
         return KUCBState(
-            history=kors.empty(x, self.max_history),
-            innovations=jnp.zeros(self.max_history, x.dtype),
+            history=kors.empty(origin, self.max_history),
+            innovations=jnp.zeros(self.max_history, origin.dtype),
             evidence=widths.exact_evidence(zero, zero, zero),
         )
 
@@ -178,7 +178,7 @@ class KUCB(ContextualUCB):
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
-        history, old = state.history, state.evidence
+        history, before = state.history, state.evidence
         row, residual = (rows[0] for rows in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         overflow = finite & (history.used >= history.points.shape[0])
@@ -186,11 +186,11 @@ class KUCB(ContextualUCB):
         sampling = Sampling(mu=self.regularization)
         error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = error / jnp.sqrt(residual + self.regularization)
-        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
+        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
         evidence = widths.exact_evidence(
-            old.count + observed.astype(x.dtype),
-            old.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
-            jnp.where(observed, prior, old.prior_variance),
+            before.count + observed.astype(x.dtype),
+            before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
+            jnp.where(observed, prior, before.prior_variance),
         )
         probability = jnp.ones((), x.dtype)
         new = KUCBState(
@@ -224,7 +224,7 @@ class GrowingEvidence:
 
 @struct.dataclass
 class EKState:
-    """The forecaster's dictionary and posterior, and the evidence for widths."""
+    """The dictionary and posterior of `NystromAWV`, and the evidence for widths."""
 
     stream: NystromState
     evidence: GrowingEvidence
@@ -267,9 +267,9 @@ class EKUCB(ContextualUCB):
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
         """The state before the first round; KORS uses `key` for all draws. Raises ValueError for
         invalid arguments."""
-        x = self._check_init(dimension, key, dtype)
-        stream = in_dtype(self._forecaster(), x.dtype).init(x, key)
-        zero = jnp.zeros((), x.dtype)
+        origin = self._checked_origin(dimension, key, dtype)
+        stream = in_dtype(self._forecaster(), origin.dtype).init(origin, key)
+        zero = jnp.zeros((), origin.dtype)
         return EKState(stream, GrowingEvidence(zero, zero, zero, zero))
 
     def _forecaster(self) -> NystromAWV:
@@ -297,14 +297,14 @@ class EKUCB(ContextualUCB):
         # with a limit of zero examples `advance` does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
         stream, n_observed, forecast = _advance(self._forecaster(), state.stream, x, y, limit)
-        observed, old = n_observed > 0, state.evidence
-        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
+        observed, before = n_observed > 0, state.evidence
+        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
         evidence = GrowingEvidence(
-            count=old.count + observed.astype(x.dtype),
-            information=old.information + jnp.where(observed, jnp.log1p(variance), 0),
-            information_sketched=old.information_sketched
+            count=before.count + observed.astype(x.dtype),
+            information=before.information + jnp.where(observed, jnp.log1p(variance), 0),
+            information_sketched=before.information_sketched
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
-            prior_variance=jnp.where(observed, prior, old.prior_variance),
+            prior_variance=jnp.where(observed, prior, before.prior_variance),
         )
         info = empty_info(self.confidence_width(state))
         size_and_flags = forecast.dictionary_size, forecast.overflow, forecast.nonfinite
@@ -361,7 +361,7 @@ class CBBKB(ContextualUCB):
     the width for C > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
-    # the fields of PointBBKB, to which `_point_bandit` passes them
+    # `_point_bandit` passes these fields to PointBBKB
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 2.0  # C >= 1; 1 is CBKB
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
@@ -413,9 +413,9 @@ class CBBKB(ContextualUCB):
         """The same state with twice the capacity of the history if it is full, or else of the
         dictionary."""
         bandit, points = self._point_bandit(), state.points
-        history = points.sketch.domain.count
-        if int(points.used) >= history:
-            return replace(state, points=bandit.extend(points, 2 * history))
+        slots = points.sketch.domain.count
+        if int(points.used) >= slots:
+            return replace(state, points=bandit.extend(points, 2 * slots))
         points = bandit.grow(points, 2 * points.capacity)
         extra = points.capacity - state.moment.shape[0]
         return replace(state, points=points, moment=jnp.pad(state.moment, (0, extra)))

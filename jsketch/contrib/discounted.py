@@ -42,7 +42,7 @@ class DiscountedState(RidgeState):
 @struct.dataclass
 @one_dtype
 class DiscountedPKAWV(Forecaster):
-    """PKAWV in which an example that is s labelled examples old has the weight discount^s. An
+    """PKAWV in which the weight of an example is discount^s after s more labelled examples. An
     example costs O(r^2) for r features.
 
     features, regularization, penalize_current  as in `online.PKAWV`
@@ -61,7 +61,7 @@ class DiscountedPKAWV(Forecaster):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        PKAWV(self.features)  # raises ValueError for features of another kind
+        PKAWV(self.features)  # raises ValueError for an invalid feature map
 
     def init(self, x: Array, key: PRNGKey) -> DiscountedState:
         checks.settings(self)

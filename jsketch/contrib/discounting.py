@@ -1,5 +1,5 @@
-"""Discounts for targets that drift: every later example multiplies the weight of an example by
-gamma.
+"""Discounts for targets that drift. Every example multiplies the weights of the examples before it
+by gamma.
 
 The forecaster is that of Vovk, Azoury and Warmuth with discounts (Jacobsen, Cutkosky. ICML 2024,
 arXiv 2405.19175) as Xie, Zhang, Zhao, Zhou define it (arXiv 2602.08372, Section 3.1):
@@ -20,7 +20,7 @@ prevents windup for r (1 - gamma) up to about 20; a smaller gamma needs fewer fe
 Shrinkage. The penalty of the current example divides its prediction by 1 + h. The leverage h is
 large in every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
 [-1, 1]^2 and a Gaussian kernel of lengthscale 0.5, gamma = 0.97 divides predictions by ten.
-`penalize_current=False` does not shrink them, and has no guarantee.
+`penalize_current=False` does not shrink predictions, and has no guarantee.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from jsketch.linalg import matmul
 # of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
 # 1.4e-2 for `DiscountedKernelAWV`; after 50 further examples they are 0.5.
 LARGEST_WINDUP = 1e-2
-# the least gamma^e in a block (e as in `block_discounts`): the last pivots of a block are
+# the least gamma^e in a block, with e as in `block_discounts`; the last pivots of a block are
 # differences, which lose about log10(gamma^-e) digits
 LEAST_DISCOUNT = 1e-3
 
@@ -100,18 +100,18 @@ def learn_in_short_blocks(
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero
-    width = jnp.log(LEAST_DISCOUNT) / jnp.log(jnp.minimum(gamma, 0.999999))
-    width = jnp.clip(width.astype(jnp.int32), 1, len(learn))
+    length = jnp.log(LEAST_DISCOUNT) / jnp.log(jnp.minimum(gamma, 0.999999))
+    length = jnp.clip(length.astype(jnp.int32), 1, len(learn))
 
     def step(i: Array, before: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         state, g, h = before
-        in_block = rows // width == i
+        in_block = rows // length == i
         state, new_g, new_h = learn_rows(state, learn & in_block)
         return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
     # the first block, usually the only one, is not in the loop: the loop would change the last bits
-    first = learn_rows(state, learn & (rows < width))
-    return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, step, first)
+    first = learn_rows(state, learn & (rows < length))
+    return lax.fori_loop(jnp.ones_like(length), (len(learn) + length - 1) // length, step, first)
 
 
 def symmetrize(state: Any, discount: Any) -> Any:

@@ -134,7 +134,7 @@ class RandomExploration(BatchedExploration):
 
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
     and computational efficiency, ICML 2024 (REDS). The paper leaves the length of the first batch
-    open; it is ceil(sqrt(T)) here. The posterior is exact; the paper's is on a uniform subset.
+    open; it is ceil(sqrt(T)) here. The posterior is exact; the paper's has uniform inducing points.
     """
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -1,9 +1,9 @@
 """mini-GP-UCB and mini-GP-EI: exact Gaussian processes that evaluate a few arms many times.
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
-evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one
-candidate (C^2 - 1)/sigma^2(x) times, which divides its standard deviation by C. Few switches
-between candidates leave few distinct arms in the posterior.
+evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one arm
+(C^2 - 1)/sigma^2(x) times, which divides its standard deviation by C. Few switches between arms
+leave few distinct arms in the posterior.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class MiniGP(ExactBandit):
         if self.acquisition == "ucb":
             return ucb(posterior.mean, posterior.variance, width)
         sd = width * jnp.sqrt(posterior.variance)
-        rows = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
-        best = jnp.max(jnp.where(rows, posterior.mean[posterior.pulled], -jnp.inf))
+        is_used = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
+        best = jnp.max(jnp.where(is_used, posterior.mean[posterior.pulled], -jnp.inf))
         gain = posterior.mean - best
         positive = sd > 0
         z = gain / jnp.where(positive, sd, 1)

@@ -74,7 +74,7 @@ class Window:
 
     arms: Array  # [W] int32, A in free slots
     rewards: Array  # [W]
-    slot: Array  # [] int32, of the oldest observation
+    slot: Array  # [] int32, the slot of the oldest observation
 
 
 @struct.dataclass
@@ -123,8 +123,8 @@ class WindowBKB(BKB):
         length = state.window.arms.shape[0]
         if length != self.window:
             raise ValueError(
-                f"the state holds the last {length} observations, and window is {self.window}:"
-                " call `init` with this window."
+                f"the state has a window of {length} observations, and the bandit one of"
+                f" {self.window}: call `init` of this bandit."
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
@@ -146,12 +146,12 @@ def slide_window(
 
     def observe(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
         window, pulls, sums = carry
-        slot, leaving = window.slot, window.arms[window.slot]
-        arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving))
+        slot, leaving_arm = window.slot, window.arms[window.slot]
+        arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving_arm))
         reward = jnp.where(observed[i], y[i], window.rewards[slot])
         rewards = window.rewards.at[slot].set(reward)
         # the sums are recomputed, because the subtraction of a reward leaves a rounding error
-        for arm in (leaving, query.index[i]):
+        for arm in (leaving_arm, query.index[i]):
             of_arm = arms == arm
             pulls = pulls.at[arm].set(of_arm.sum(dtype=pulls.dtype), mode="drop")
             sums = sums.at[arm].set(jnp.where(of_arm, rewards, 0).sum(), mode="drop")

@@ -2,9 +2,9 @@
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, in
-which f with |f| <= F changes by at most V = F |k(c,.) - k(x,.)| for a corner x. While
-width * sd <= V in the cell with the largest score, mean + width * sd + V, this cell is split. Then
-the centre of the cell with the largest score is evaluated.
+which f with |f| <= F changes by at most V = F |k(c,.) - k(x,.)| for a corner x. The score of a cell
+is mean + width * sd + V. While width * sd <= V in the cell with the largest score, this cell is
+split. Then the centre of the cell with the largest score is evaluated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jsketch.types import Box, Kernel
 
 @struct.dataclass
 class Partition:
-    """Cells in L slots that cover a box. A run refines the partition from round to round."""
+    """Cells that cover a box, in L slots. A run refines the partition from round to round."""
 
     centre: Array  # [L, d]
     half: Array  # [L, d], half of the sides
@@ -40,10 +40,10 @@ def single_cell(box: Box, cells: int) -> Partition:
     if cells < 3:
         raise ValueError(f"cells must be at least 3: a split makes three; {cells} was given.")
     checks.memory(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
-    rows = jnp.ones((cells, 1), box.lower.dtype)
+    ones = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
-        centre=rows * (box.lower + box.upper)[None, :] / 2,
-        half=rows * (box.upper - box.lower)[None, :] / 2,
+        centre=ones * (box.lower + box.upper)[None, :] / 2,
+        half=ones * (box.upper - box.lower)[None, :] / 2,
         used=jnp.ones((), jnp.int32),
         full=jnp.zeros((), bool),
     )
@@ -66,7 +66,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     width = bandit.confidence_width(state)
     slots = jnp.arange(partition.centre.shape[0], dtype=jnp.int32)
 
-    def evaluate(centre: Array, half: Array) -> tuple[Array, Array, Array]:
+    def score_cells(centre: Array, half: Array) -> tuple[Array, Array, Array]:
         """(score [n], width * sd [n], V [n]) of cells."""
         mean, variance = bandit.posterior(state, centre)
         deviation = width * jnp.sqrt(variance)
@@ -86,7 +86,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         third = half - step
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
-        of_children = evaluate(children, jnp.broadcast_to(third, children.shape))
+        child_values = score_cells(children, jnp.broadcast_to(third, children.shape))
         cells = replace(cells, used=cells.used + 2)
         values = [score, deviation, change]
         for i in range(3):
@@ -95,7 +95,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
                 centre=put(cells.centre, places[i], children[i]),
                 half=put(cells.half, places[i], third),
             )
-            pairs = zip(values, of_children, strict=True)
+            pairs = zip(values, child_values, strict=True)
             values = [put(old, places[i], new[i]) for old, new in pairs]
         return cells, values[0], values[1], values[2]
 
@@ -108,7 +108,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     def has_slots(cells: Partition) -> Array:
         return cells.used + 2 <= slots.shape[0]
 
-    score, deviation, change = evaluate(partition.centre, partition.half)
+    score, deviation, change = score_cells(partition.centre, partition.half)
     start = (partition, jnp.where(slots < partition.used, score, -jnp.inf), deviation, change)
     end = lax.while_loop(lambda carry: is_due(carry) & has_slots(carry[0]), split, start)
     cells, score, _, _ = end

@@ -96,20 +96,21 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     n_devices = check_mesh(mesh, axis)
     checks.positive_integer(arms=arms)
     checks.memory(0, np.float32, arms=arms)
-    rows = rows_per_device(arms, n_devices, axis)
+    per_device = rows_per_device(arms, n_devices, axis)
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    local = sharding.addressable_devices_indices_map((rows * n_devices, 1)).values()
-    begins = sorted({index[0].indices(rows * n_devices)[0] for index in local if index is not None})
+    total = per_device * n_devices
+    local = sharding.addressable_devices_indices_map((total, 1)).values()
+    begins = sorted({index[0].indices(total)[0] for index in local if index is not None})
     if not begins:
         raise ValueError(
             f"the mesh has no device of process {jax.process_index()}: make it from jax.devices()."
         )
-    if begins != list(range(begins[0], begins[0] + rows * len(begins), rows)):
+    if begins != list(range(begins[0], begins[0] + per_device * len(begins), per_device)):
         raise ValueError(
             "the devices of this process are not neighbours in the mesh: make it from jax.devices()"
             " in their order."
         )
-    return slice(min(begins[0], arms), min(begins[-1] + rows, arms))
+    return slice(min(begins[0], arms), min(begins[-1] + per_device, arms))
 
 
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
@@ -135,17 +136,17 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
             "processes disagree on (number of arms, number of features, dtype):"
             f" {summaries[:, :3].tolist()}."
         )
-    size = rows_per_device(arms, n_devices, axis)
+    per_device = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
     padding = _last_arm(features, local.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
-        begin, end, _ = index[0].indices(size * n_devices)
-        rows = np.asarray(features[begin - local.start : end - local.start], dtype)
-        return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
+        begin, end, _ = index[0].indices(per_device * n_devices)
+        values = np.asarray(features[begin - local.start : end - local.start], dtype)
+        return np.concatenate([values, np.repeat(padding, end - begin - len(values), 0)])
 
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    shape = (size * n_devices, features.shape[1])
+    shape = (per_device * n_devices, features.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
 

@@ -87,7 +87,7 @@ def prequential_in_segments(
     if segments is None:
         segments = max(1, count // MIN_SEGMENT) if devices.on_accelerator() else 1
     checks.positive_integer(segments=segments)
-    # whole blocks, of equal length, so that all segments run one program
+    # segments are whole blocks and equally long, so that all of them run one program
     length = -(-count // (segments * block)) * block
     parts = -(-count // length)
     extra = parts * length - count

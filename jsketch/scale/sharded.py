@@ -117,7 +117,7 @@ class Sharded(Algorithm):
         ValueError for another algorithm, for arms that are not on this mesh, and for evaluations
         that the algorithm does not use."""
         self._check(domain)
-        self._check_start(data)
+        self._check_data(data)
         failed = None if data is None else data.failed
         history = None
         if data is not None:
@@ -205,7 +205,7 @@ class Sharded(Algorithm):
 
         return jax.tree_util.tree_map_with_path(spec, detach(state))
 
-    def _check_start(self, data: Evaluations | None) -> None:
+    def _check_data(self, data: Evaluations | None) -> None:
         if isinstance(self.bandit, SketchedTS):
             checks.no_evaluations(self.bandit, data)
 
@@ -227,6 +227,6 @@ class Sharded(Algorithm):
         if sharding != NamedSharding(with_automatic_axes(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
-            sampled = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)
-            sample = Arms(jnp.asarray(np.asarray(domain.features[sampled])))
+            index = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)
+            sample = Arms(jnp.asarray(np.asarray(domain.features[index])))
             checks.model(sample, self.bandit.kernel, self.bandit.regularization)

@@ -114,8 +114,8 @@ class Shard(Rows):
         arms = self.numbers(rows)[index]
         # a repeated position gets the score -inf, because it is padding
         repeated = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
-        stored = jnp.where(repeated, -jnp.inf, scores[index])
-        scores, arms = (x.reshape(-1) for x in self.gather((stored, arms)))
+        own_scores = jnp.where(repeated, -jnp.inf, scores[index])
+        scores, arms = (x.reshape(-1) for x in self.gather((own_scores, arms)))
         index, next_best = linalg.largest(scores, count)
         return arms[index], jnp.maximum(next_best, self.max(outside))
 
@@ -131,9 +131,9 @@ class Shard(Rows):
             return self._local_part(jax.random.normal(key, (batch, self.arms), dtype), rows)
         slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
-        between = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
+        uniform = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
         # the same operations, in the same order, as in jax.random
-        symmetric = jnp.maximum(low, between * (np.array(1, dtype) - low) + low)
+        symmetric = jnp.maximum(low, uniform * (np.array(1, dtype) - low) + low)
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
 
     def _first(self, rows: int) -> Array:
@@ -180,8 +180,8 @@ def _has_counters(key: PRNGKey, size: int) -> bool:
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
     """The entries of jax.random.uniform(key, ...) at the positions `counters` (uint32).
 
-    With jax_threefry_partitionable the bits of position i are the two words of fold_in(key, i), or
-    their exclusive or for numbers of 32 bits. A test compares the numbers with jax.random.
+    With jax_threefry_partitionable the bits of position i are the two words of fold_in(key, i), or,
+    for numbers of 32 bits, the xor of both words. A test compares the numbers with jax.random.
     """
     folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(counters.reshape(-1))
     data = jax.random.key_data(folded) if folded.ndim == 1 else folded

@@ -1,4 +1,4 @@
-"""FixedBKB over arms that are larger than memory and are read in chunks from a file.
+"""FixedBKB over arms in a file that is larger than memory and is read in chunks.
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
@@ -83,7 +83,7 @@ class Buffer(NamedTuple):
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
     def select(self, index: np.ndarray) -> Buffer:
-        """The rows of an index or a mask."""
+        """The rows that an array of indices or a mask selects."""
         return Buffer(*(column[index] for column in self))
 
 
@@ -128,8 +128,8 @@ class Streamed(struct.Settings):
         shards.check_counting(key, domain.count)
         dtype = jnp.dtype(jnp.float64) if self.screen else domain.dtype
         bandit = in_dtype(self.bandit, dtype)
-        sampled = np.unique(np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int64))
-        sample = Arms(jnp.asarray(domain.rows(sampled), dtype))
+        index = np.unique(np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int64))
+        sample = Arms(jnp.asarray(domain.rows(index), dtype))
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
@@ -187,8 +187,9 @@ class Streamed(struct.Settings):
         file, dtype = state.domain, state.sketch.mean.dtype
         size = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
-            used = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
-            size = min(size, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
+            evaluated = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
+            excluded = evaluated | (np.asarray(state.pending) > 0)
+            size = min(size, file.count - int(excluded.sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
@@ -196,26 +197,26 @@ class Streamed(struct.Settings):
         slots = state.number.shape[0] + self.keep
         buffer = _pad_buffer(_merge(_tracked_arms(state), candidates), slots)
         sketch = _posterior_at(state, buffer)
-        batch, begin = _start_batch(bandit, state, sketch, buffer)
+        batch, n_pending = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
         picks: list[int] = []
-        n_read, without_pick = file.chunks, 0
+        n_read, n_without_pick = file.chunks, 0
         while len(picks) < size:
             bound = bounds.max()
             size_and_bound = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
-            batch = _extend_batch(bandit, sketch, batch, begin, *size_and_bound)
+            batch = _extend_batch(bandit, sketch, batch, n_pending, *size_and_bound)
             new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new_picks].tolist()
             if len(picks) >= size or np.isneginf(bound):
                 break
-            without_pick = 0 if new_picks.size else without_pick + 1
-            if without_pick > MAX_REREADS * file.chunks:
+            n_without_pick = 0 if new_picks.size else n_without_pick + 1
+            if n_without_pick > MAX_REREADS * file.chunks:
                 raise RuntimeError(
-                    f"chunks were read {without_pick} times without a pick: use a larger keep than"
+                    f"chunks were read {n_without_pick} times without a pick: use a keep above"
                     f" {self.keep}."
                 )
-            # read the chunk with the largest bound again, with its scores after the picks
+            # read the chunk with the largest bound again, and compute its scores after the picks
             chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE_SLOT, np.int32)
             if not bandit.repeat:
                 picked[: len(picks)] = picks
@@ -229,7 +230,7 @@ class Streamed(struct.Settings):
             new = _top_candidates(top, chunk * file.chunk)
             buffer, removed = _keep_best(_merge(buffer, new), self.keep)
             bounds[chunk] = top.outside
-            _raise_bounds(bounds, removed, file.chunk)
+            _increase_bounds(bounds, removed, file.chunk)
             buffer = _pad_buffer(buffer, slots)
             sketch = _posterior_at(state, buffer)
             batch = batch._replace(scores=jnp.asarray(buffer.score))
@@ -267,7 +268,7 @@ class Streamed(struct.Settings):
                 collect()
         collect()
         candidates, removed = _keep_best(_merge(*chunk_buffers), self.keep)
-        _raise_bounds(bounds, removed, file.chunk)
+        _increase_bounds(bounds, removed, file.chunk)
         points = candidates.points.astype(sketch.mean.dtype)
         candidates = candidates._replace(points=points)
         if file.dtype == sketch.mean.dtype or not len(points):
@@ -309,25 +310,25 @@ class Streamed(struct.Settings):
         slots[mask] = _slots_of(state, numbers)
         tracked_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
         while True:
-            new, info = _update(bandit, sketch, state.number, count, tracked_query, y, key)
+            new_sketch, info = _update(bandit, sketch, state.number, count, tracked_query, y, key)
             if not bool(info.overflow):
                 break
             sketch = sketched.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
-        too_many = (pending > 0).sum() > bandit.max_pending
+        were_too_many = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
         first_arm = state.first_arm
-        if mask.any() and not np.asarray(new.pull_counts).any():
+        if mask.any() and not np.asarray(new_sketch.pull_counts).any():
             first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
         new_state = replace(
             state,
             first_arm=first_arm,
-            sketch=new,
+            sketch=new_sketch,
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
         )
-        return new_state, replace(info, truncated=jnp.asarray(too_many))
+        return new_state, replace(info, truncated=jnp.asarray(were_too_many))
 
     def confidence_width(self, state: StreamedState) -> Array:
         """The confidence width [] of the next batch."""
@@ -340,12 +341,12 @@ class Streamed(struct.Settings):
             )
         if not isinstance(domain, ArmFile):
             raise ValueError(
-                "Streamed takes a file, open_arms(path), and arms in memory need no Streamed; a"
+                "Streamed takes a file, open_arms(path), and FixedBKB takes arms in memory; a"
                 f" {type(domain).__name__} was given."
             )
         checks.settings(self)
         if self.offer > self.keep:
-            raise ValueError(f"keep must be at least offer, {self.offer}; {self.keep} was given.")
+            raise ValueError(f"keep must be at least offer={self.offer}; {self.keep} was given.")
         if self.screen and domain.file_dtype != "float32":
             raise ValueError(f"screen needs a file of float32; this one has {domain.file_dtype}.")
         if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
@@ -430,48 +431,48 @@ def _means_and_variances(sketch: SketchState, bandit: Any, x: Array) -> tuple[Ar
 def _posterior(
     state: StreamedState, bandit: Any, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(mean [n], variance [n]) of arms [n, d] that are not in the dictionary."""
+    """(mean [n], variance [n]) at the features [n, d] of arms that are not tracked."""
     x = _padded(rows, _slots_for(len(rows))).astype(state.sketch.mean.dtype)
     mean, variance = _means_and_variances(state.sketch, bandit, jnp.asarray(x))
     return np.asarray(mean)[: len(rows)], np.asarray(variance)[: len(rows)]
 
 
 def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
-    """The state that also tracks the arms of these numbers, whose features are read from the
+    """The state that also tracks the arms with these numbers, whose features are read from the
     file."""
-    number = np.asarray(state.number)
-    used = int((number != FREE_SLOT).sum())
-    new = np.setdiff1d(np.asarray(numbers, np.int32), number[:used])
-    if new.size == 0:
+    tracked = np.asarray(state.number)
+    used = int((tracked != FREE_SLOT).sum())
+    untracked = np.setdiff1d(np.asarray(numbers, np.int32), tracked[:used])
+    if untracked.size == 0:
         return state
-    rows = state.domain.rows(new).astype(state.sketch.mean.dtype)
+    rows = state.domain.rows(untracked).astype(state.sketch.mean.dtype)
     mean, variance = _posterior(state, bandit, rows)
-    order = np.argsort(np.concatenate([number[:used], new]))
-    free = max(_slots_for(len(order)), len(number)) - len(order)
+    order = np.argsort(np.concatenate([tracked[:used], untracked]))
+    free = max(_slots_for(len(order)), len(tracked)) - len(order)
 
-    def merged(before: Array, added: Any, fill: Any = 0) -> Array:
-        old = np.asarray(before)
-        added = np.broadcast_to(np.asarray(added, old.dtype), new.shape)
-        entries = np.concatenate([old[:used], added])[order]
+    def merged(before: Any, added: Any, fill: Any = 0) -> Array:
+        before = np.asarray(before)
+        added = np.broadcast_to(np.asarray(added, before.dtype), untracked.shape)
+        entries = np.concatenate([before[:used], added])[order]
         return jnp.asarray(np.pad(entries, (0, free), constant_values=fill))
 
-    old, new_slot = state.sketch, np.argsort(order)
-    points = np.concatenate([np.asarray(old.domain.features)[:used], rows])[order]
-    dictionary, mask = old.dictionary, np.asarray(old.dictionary.mask)
+    sketch, new_slot = state.sketch, np.argsort(order)
+    points = np.concatenate([np.asarray(sketch.domain.features)[:used], rows])[order]
+    dictionary, mask = sketch.dictionary, np.asarray(sketch.dictionary.mask)
     index = np.where(mask, new_slot[np.where(mask, dictionary.index, 0)], 0).astype(np.int32)
     sketch = replace(
-        old,
+        sketch,
         domain=Arms(jnp.asarray(_padded(points, len(points) + free))),
-        pull_counts=merged(old.pull_counts, 0),
-        reward_sums=merged(old.reward_sums, 0),
+        pull_counts=merged(sketch.pull_counts, 0),
+        reward_sums=merged(sketch.reward_sums, 0),
         dictionary=Dictionary(jnp.asarray(index), dictionary.mask),
-        mean=merged(old.mean, mean),
-        variance=merged(old.variance, variance),
+        mean=merged(sketch.mean, mean),
+        variance=merged(sketch.variance, variance),
     )
     return replace(
         state,
         sketch=sketch,
-        number=merged(state.number, new, FREE_SLOT),
+        number=merged(state.number, untracked, FREE_SLOT),
         pending=merged(state.pending, 0),
         tried=merged(state.tried, False),
     )
@@ -496,7 +497,7 @@ def _update(
 
 
 def _tracked_arms(state: StreamedState) -> Buffer:
-    """The tracked arms; their scores are not computed yet."""
+    """The tracked arms. Their scores are not computed yet, and are filled with means."""
     used = int((np.asarray(state.number) != FREE_SLOT).sum())
     sketch = state.sketch
     number, points, mean, variance = (
@@ -529,15 +530,15 @@ def _merge(*buffers: Buffer) -> Buffer:
 
 
 def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
-    """(the tracked arms and the `count` largest scores of the others, the removed arms); of equal
-    scores the lowest numbers are kept."""
+    """(the tracked arms and the `count` others with the largest scores, the removed arms). Of arms
+    that tie, those with the lowest numbers stay."""
     order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
-    keep = np.zeros(len(order), bool)
-    keep[order[: count + int(buffer.tracked.sum())]] = True
-    return buffer.select(keep), buffer.select(~keep)
+    stays = np.zeros(len(order), bool)
+    stays[order[: count + int(buffer.tracked.sum())]] = True
+    return buffer.select(stays), buffer.select(~stays)
 
 
-def _raise_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
+def _increase_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
     """Increases the bounds [C] of chunks of `chunk` arms, in place, to at least the scores of the
     arms that were removed from the buffer."""
     np.maximum.at(bounds, removed.number // chunk, removed.score)
@@ -588,7 +589,7 @@ def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
 def _start_batch(
     bandit: FixedBKB, state: StreamedState, sketch: SketchState, buffer: Buffer
 ) -> tuple[fixed_set.Batch, Array]:
-    """(a batch without picks, number of distinct pending arms [])."""
+    """(a batch without picks, number [] of distinct pending arms)."""
     slots = np.where(buffer.tracked, _slots_of(state, buffer.number), 0)
     pending = np.where(buffer.tracked, np.asarray(state.pending)[slots], 0)
     tried = buffer.tracked & np.asarray(state.tried)[slots]
@@ -600,8 +601,8 @@ def _start_batch(
 def _compiled_start(
     bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, free: Array
 ) -> tuple[fixed_set.Batch, Array]:
-    batch, begin = bandit.start_batch(with_pending(sketch, pending, tried))
-    return batch._replace(scores=jnp.where(free, -jnp.inf, batch.scores)), begin
+    batch, n_pending = bandit.start_batch(with_pending(sketch, pending, tried))
+    return batch._replace(scores=jnp.where(free, -jnp.inf, batch.scores)), n_pending
 
 
 @jax.jit
@@ -609,7 +610,7 @@ def _extend_batch(
     bandit: FixedBKB,
     sketch: SketchState,
     batch: fixed_set.Batch,
-    begin: Array,
+    n_pending: Array,
     limit: Array,
     bound: Array,
 ) -> fixed_set.Batch:
@@ -620,6 +621,6 @@ def _extend_batch(
     lowest = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
     return lax.while_loop(
         lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < lowest),
-        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, lowest),
+        lambda batch: fixed_set.extend(bandit, sketch, batch, n_pending, limit, lowest),
         batch,
     )

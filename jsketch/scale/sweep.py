@@ -57,20 +57,20 @@ def factors(
     rounded to `dtype`."""
     nystrom = sketch.nystrom
     posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
-    size, exact = nystrom.root.shape[0], nystrom.root.dtype
+    size, sketch_dtype = nystrom.root.shape[0], nystrom.root.dtype
     explained = matmul_upper(nystrom.root, ridge.explained_root(posterior, regularization))
-    dual = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
-    normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), exact)
+    mean_weights = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
+    normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), sketch_dtype)
     slopes = matmul(explained, matmul(explained.T, normals))
     # rounding error of a kernel value, in units of eps k(x,x)
-    kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), exact)
+    kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), sketch_dtype)
     prior = sketch.evidence.prior_variance
     largest = jnp.sqrt(jnp.square(explained).sum(0).max())
     result = Factors(
         points=nystrom.points,
         explained=explained,
-        columns=jnp.concatenate([dual[:, None], slopes], axis=1),
-        mean_error=(kernel_error + 1) * prior * jnp.sqrt(jnp.square(dual).sum()),
+        columns=jnp.concatenate([mean_weights[:, None], slopes], axis=1),
+        mean_error=(kernel_error + 1) * prior * jnp.sqrt(jnp.square(mean_weights).sum()),
         variance_error=2 * prior * (1 + jnp.sqrt(prior) * largest),
         slope_error=2 * kernel_error * prior,
     )
@@ -80,8 +80,8 @@ def factors(
 def posterior(
     factors: Factors, kernel: Kernel, regularization: ArrayLike, x: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(mean, variance, bound of the rounding error of the mean, of the variance), each [n], of arms
-    x [n, d] in the dtype of the factors."""
+    """(mean, variance, bound of the mean's rounding error, bound of the variance's), each [n], of
+    arms x [n, d] in the dtype of the factors."""
     eps = jnp.finfo(factors.explained.dtype).eps
 
     def block(x: Array) -> tuple[Array, Array, Array, Array]:

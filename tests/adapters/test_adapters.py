@@ -102,7 +102,7 @@ def test_parameters_are_set_by_their_nested_names():
     copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)
     assert copied.forecaster.features.degree == 3 and model.forecaster.kernel.lengthscale == 2.0
     for part in ("", "forecaster__", "forecaster__kernel__", names[0] + "__", "seed__"):
-        message = f"'{part}lam' is not a parameter; they are .*kernel__lengthscale"
+        message = f"'{part}lam' is no parameter; the parameters are .*kernel__lengthscale"
         with pytest.raises(ValueError, match=message):
             model.set_params(seed=6, **{f"{part}lam": 1})
     assert model.seed == 5

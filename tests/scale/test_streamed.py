@@ -225,7 +225,7 @@ def test_mistakes_are_refused(tmp_path):
     other_key = jax.random.key(0, impl="rbg")
     rows = (
         (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
-        (lambda: begin(keep=5, offer=6), "keep must be at least offer, 6; 5 was given"),
+        (lambda: begin(keep=5, offer=6), "keep must be at least offer=6; 5 was given"),
         (lambda: begin(keep=0), "keep must be an integer"),
         (lambda: begin(screen=True), "this one has float64"),
         (lambda: begin(ard), "lengthscale has shape"),

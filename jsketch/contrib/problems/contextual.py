@@ -1,8 +1,8 @@
 """Problems with contexts: every round has a context, uniform on [0,1]^c, in which a bandit plays
 one of C actions. The regret is relative to the best of the C actions in the context.
 
-`Squares` and `StepDiagonal` are those of Zenati et al. (AISTATS 2022), as in the scripts they have
-published. Any callable pytree reward(context [c], action [a]) -> [] can give the mean rewards.
+`Squares` and `StepDiagonal` are the problems in the published scripts of Zenati et al. (AISTATS
+2022). Any callable pytree reward(context [c], action [a]) -> [] can give the mean rewards.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ContextualArms:
     actions: Array  # [C, a]
     reward: Any  # callable pytree
     noise_std: ArrayLike = 0.1
-    inputs: int = struct.field(pytree_node=False, default=1)  # c
+    inputs: int = struct.field(pytree_node=False, default=1)  # c, of a context
 
     def context(self, key: PRNGKey) -> Array:
         """A uniform context [c]."""
@@ -88,8 +88,8 @@ class ContextualArms:
         action = bandit.ask(state, points, ask_key)
         y = mean[action] + self.noise_std * jax.random.normal(noise_key, (), mean.dtype)
         state, info = bandit.tell(state, points[action], y, tell_key)
-        regret = mean.max() - mean
-        regrets = {"regret": regret[action], "uniform_regret": regret.mean()}
+        gaps = mean.max() - mean
+        regrets = {"regret": gaps[action], "uniform_regret": gaps.mean()}
         return state, record(info, action=action, reward=y, **regrets)
 
     def uniform_regret(self, horizon: int, key: PRNGKey) -> Array:
@@ -114,7 +114,7 @@ class ClientArms:
         if not isinstance(bandit, IndependentClients | SharedEmbedding):
             raise ValueError(
                 "ClientArms needs a SharedEmbedding or IndependentClients;"
-                f" {type(bandit).__name__} is a bandit of one client:"
+                f" {type(bandit).__name__} is a bandit of one client: use"
                 " IndependentClients(bandit, clients=8)."
             )
         return ClientArms(self.problem.checked(bandit, key))
@@ -133,13 +133,13 @@ class ClientArms:
         y = expected + self.problem.noise_std * noise
         x = jnp.take_along_axis(points, action[:, None, None], axis=1)[:, 0]
         state, info = bandit.tell(state, x, y, tell_key)
-        regret = mean.max(axis=1, keepdims=True) - mean
+        gaps = mean.max(axis=1, keepdims=True) - mean
         return state, record(
             info,
             action=action,
             reward=y,
             regret=(mean.max(axis=1) - expected).sum(),
-            uniform_regret=regret.mean(axis=1).sum(),
+            uniform_regret=gaps.mean(axis=1).sum(),
             sent=state.sent,
             sent_as_data=state.sent_as_data,
             exchanges=state.exchanges,

@@ -1,7 +1,7 @@
 """Arms whose mean rewards change from round to round.
 
 The mean at round t lies between two anchors, f_t = (1 - a) f^(j) + a f^(j+1), with j the integer
-part and a the fractional part of t / period; with `abrupt` a is 0, and the mean jumps. The norm of
+part and a the fractional part of t / period. With `abrupt`, a = 0, and the mean jumps. The norm of
 f_t is at most the largest norm of the anchors, and the path length sum_t |f_(t+1) - f_t| is
 sum_j |f^(j+1) - f^(j)|. Regret is dynamic, that is, relative to the best arm of each round.
 """
@@ -26,7 +26,7 @@ class DriftingArms:
     """Reward at round t = mean_reward(t)[arm] + noise_std * standard normal."""
 
     arms: Arms  # [A, d]
-    anchors: Array  # [K, A], mean rewards; after (K - 1) period rounds the last one remains
+    anchors: Array  # [K, A], mean rewards; after (K - 1) * period rounds the last one remains
     period: ArrayLike  # rounds from one anchor to the next
     noise_std: ArrayLike
     abrupt: bool = struct.field(pytree_node=False, default=False)
@@ -83,7 +83,7 @@ def drifting_draw(
     norm: ArrayLike = 1.0,
     abrupt: bool = False,
 ) -> DriftingArms:
-    """A problem whose anchors are `anchors` functions of `rkhs_draw`, each of RKHS norm `norm`, on
+    """A problem with `anchors` anchors, which `rkhs_draw` draws with the RKHS norm `norm` at the
     features [A,d]. Raises ValueError for invalid arguments."""
     checks.positive_integer(anchors=anchors)
     checks.positive(period=period)

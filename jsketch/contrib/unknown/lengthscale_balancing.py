@@ -103,7 +103,7 @@ class LengthscaleBalancing(Algorithm):
         first = self._learner(lengthscales[0], norm_bounds[0]).init(domain, key)
         count = len(lengthscales)
         zeros = jnp.zeros(count, first.domain.features.dtype)
-        if self.rule == "order":  # raises ValueError for other kernels
+        if self.rule == "order":  # the call raises ValueError for other kernels
             log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
@@ -162,8 +162,8 @@ class LengthscaleBalancing(Algorithm):
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, inputs = state.pulls + 1, state.domain.features.shape[1]
-            order = log_information_order(self.base.kernel, lengthscales, n, inputs)
-            regret = log_regret_order(order, jnp.log(norm_bounds), n)
+            log_information = log_information_order(self.base.kernel, lengthscales, n, inputs)
+            regret = log_regret_order(log_information, jnp.log(norm_bounds), n)
         return argmin_active(~state.ruled_out, regret)
 
     def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
