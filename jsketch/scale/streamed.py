@@ -188,8 +188,8 @@ class Streamed(struct.Settings):
         size = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
             evaluated = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
-            excluded = evaluated | (np.asarray(state.pending) > 0)
-            size = min(size, file.count - int(excluded.sum()))
+            is_excluded = evaluated | (np.asarray(state.pending) > 0)
+            size = min(size, file.count - int(is_excluded.sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)

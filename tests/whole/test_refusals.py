@@ -559,7 +559,7 @@ CALLS = {
         (lambda: ask_at(SHARED, jnp.zeros((2, 4, 2))), "points of 3 clients"),
         (lambda: ask_at(SHARED, jnp.zeros((3, 4, 1))), r"the shape \[3, C, 2\]"),
         (lambda: tell_at(SHARED, CORNERS * jnp.nan, jnp.ones(3)), "finite"),
-        (lambda: tell_at(SHARED, CORNERS, jnp.ones(2)), "3 rewards"),
+        (lambda: tell_at(SHARED, CORNERS, jnp.ones(2)), r"the rewards must have the shape \[3\]"),
         (lambda: tell_at(SHARED, 1.0, jnp.ones(3)), r"the shape \[3, 2\]"),
         (lambda: tell_at(SHARED, CORNERS, 1j * np.ones(3)), "real numbers"),
         (lambda: drift(period=0), "period must be"),
