@@ -63,6 +63,26 @@ def botorch_ei(
     return np.array(rows)
 
 
+def physbo_ts(
+    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+) -> np.ndarray:
+    """A batch of Thompson sampling by PHYSBO with 500 random features."""
+    try:
+        from physbo.search import discrete
+    except ImportError as error:
+        raise ValueError("this baseline needs PHYSBO: pip install physbo") from error
+    policy = discrete.Policy(test_X=features, initial_data=[arms, values])
+    policy.set_seed(seed)
+    return policy.bayes_search(
+        max_num_probes=1,
+        num_search_each_probe=batch,
+        simulator=None,
+        is_disp=False,
+        score="TS",
+        num_rand_basis=500,
+    )
+
+
 def random_candidates(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
@@ -74,6 +94,7 @@ def random_candidates(
 CHOOSERS: dict[str, Chooser] = {
     "random_forest": random_forest,
     "botorch_ei": botorch_ei,
+    "physbo_ts": physbo_ts,
     "random": random_candidates,
 }
 
