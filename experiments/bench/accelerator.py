@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import cli
 from experiments.bench.timing import seconds, show
 from experiments.results import environment
 from jsketch import kernels, loops, problems
@@ -94,12 +93,6 @@ def peak_gigabytes() -> float:
 
 def _on_cpu() -> bool:
     return jax.default_backend() == "cpu"
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds --accelerator and --parts."""
-    parser.add_argument("--accelerator", action="store_true", help="benchmarks of an accelerator")
-    cli.add_choices(parser, "--parts", ("seeds", "arms"))
 
 
 def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:

@@ -38,7 +38,7 @@ def go_ucb(repeats: int) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(0), SEEDS)
     one_seed, compilation = seconds(lambda: loops.run(optimizer, problem, keys[0], 72), repeats)
     row: dict[str, Any] = dict(run_seconds=one_seed, compile_seconds=compilation)
-    show("go_ucb, f2", row, "[run < 20 s]")
+    show("go_ucb, f2", row)
     for strategy in ("vmap", "threads"):
         run_seeds = partial(loops.run, optimizer, problem, keys, 72, strategy=strategy)
         run_seconds, compilation = seconds(run_seeds, repeats)
@@ -47,7 +47,7 @@ def go_ucb(repeats: int) -> dict[str, Any]:
             compile_seconds=compilation,
             times_one_seed=run_seconds / one_seed,
         )
-        show(f"{SEEDS} seeds, {strategy}", row[strategy], "[< 8 times one seed]")
+        show(f"{SEEDS} seeds, {strategy}", row[strategy])
     return row
 
 
@@ -70,7 +70,7 @@ def gp_ei(repeats: int) -> dict[str, Any]:
 
     median, compilation = seconds(step, max(repeats, 10))
     row = dict(fit_and_ask_seconds=median, compile_seconds=compilation)
-    show("gp_ei, 200 observations", row, "[a fit and an ask < 0.3 s]")
+    show("gp_ei, 200 observations", row)
     return row
 
 
@@ -89,7 +89,7 @@ def turbo(repeats: int) -> dict[str, Any]:
             largest_gap=float(gaps.max()),
             seconds_a_seed_with_compilation=total / TURBO_SEEDS,
         )
-        show(f"turbo, {name}", row, f"[within 0.1: at least 18 of {TURBO_SEEDS} seeds]")
+        show(f"turbo, {name}, {TURBO_SEEDS} seeds", row)
         rows[name] = row | dict(gaps=gaps.tolist())
     return rows
 

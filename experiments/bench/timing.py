@@ -19,7 +19,7 @@ def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
     return median, times[0] - median
 
 
-def show(name: str, row: Mapping[str, Any], note: str = "") -> None:
+def show(name: str, row: Mapping[str, Any]) -> None:
     """Prints the numbers of a row."""
     numbers = [f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, int | float)]
-    print(f"{name:24s} {'  '.join(numbers)}  {note}", flush=True)
+    print(f"{name:24s} {'  '.join(numbers)}", flush=True)

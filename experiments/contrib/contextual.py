@@ -12,7 +12,6 @@ inducing points, and the CPU seconds of all seeds in one program, without compil
 import argparse
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -42,6 +41,7 @@ ROWS = (
     Row("seconds", "CPU seconds", log=True),
     Row("dictionary", "points"),
 )
+draw = partial(saving.draw_panels, name="regret.png", rows=ROWS, xlabel="rounds $t$")
 
 
 def problem_of(name: str) -> ContextualArms:
@@ -122,11 +122,6 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         final_regret_ratio=regret[:, -1] / uniform[:, -1],
         points=record.dictionary_size[:, -1],
     )
-
-
-def draw(folder: Path) -> None:
-    """Draws regret.png from the tables in the folder."""
-    saving.draw_panels(folder, "regret.png", ROWS, "rounds $t$")
 
 
 @cli.command

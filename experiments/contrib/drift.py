@@ -13,8 +13,8 @@ default parameters, and run on the first stream of each name.
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,6 +33,11 @@ FIGURE_METHODS = (
     *("static", "gamma_0.97", "gamma_0.99", "gamma_0.999", "over_discounts", "kernel_static"),
     *("kernel_0.99", "kernel_ridge_0.99", "river_linear", "river_knn", "river_tree"),
     "river_forest",
+)
+# bands would hide lines
+ROW = Row("average_loss", "average squared loss", top=0.4, methods=FIGURE_METHODS, bands=False)
+draw = partial(
+    saving.draw_panels, name="average_loss.png", rows=(ROW,), xlabel="examples $t$", height=3.2
 )
 LENGTHSCALE, REGULARIZATION = 0.5, 0.1
 DISCOUNTS = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
@@ -133,13 +138,6 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 def seeds_of(options: argparse.Namespace, method: str) -> int:
     """The number of streams on which a method runs."""
     return options.seeds if method in forecasters() else 1
-
-
-def draw(folder: Path) -> None:
-    """Draws average_loss.png from the tables in the folder, without bands, which would hide
-    lines."""
-    row = Row("average_loss", "average squared loss", top=0.4, methods=FIGURE_METHODS, bands=False)
-    saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$", height=3.2)
 
 
 @cli.command

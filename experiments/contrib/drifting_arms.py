@@ -9,7 +9,7 @@ tables have the dynamic regret divided by that of uniform arms, also for the las
 """
 
 import argparse
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -55,6 +55,8 @@ METHODS = {
     "window_500": Method(WindowBKB(**COMMON, window=500)),
 }
 KINDS = ("drift", "jump")
+ROW = Row("regret_ratio", "dynamic regret  $R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=0.7)
+draw = partial(saving.draw_panels, name="regret_ratio.png", rows=(ROW,), xlabel="rounds $t$")
 
 
 def problem_of(kind: str, horizon: int) -> DriftingArms:
@@ -90,12 +92,6 @@ def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, An
         last_tenth=regret[:, tenth].sum(1) / uniform_regret[tenth].sum(),
         points=np.asarray(record.dictionary_size)[:, -1],
     )
-
-
-def draw(folder: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder."""
-    row = Row("regret_ratio", "dynamic regret  $R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=0.7)
-    saving.draw_panels(folder, "regret_ratio.png", (row,), "rounds $t$")
 
 
 @cli.command

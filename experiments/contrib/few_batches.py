@@ -13,7 +13,7 @@ its regret at T / 4 and at T needs separate runs with T / 4 evaluations.
 
 import argparse
 import math
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import jax
@@ -41,6 +41,7 @@ ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "batches", log=True),
 )
+draw = partial(saving.draw_panels, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
 
 
 def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
@@ -104,11 +105,6 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         # the bound of THEORY 6.7: ceil(log2 log2 T) + 1, T >= 3
         shared["most_batches"] = math.ceil(math.log2(math.log2(max(horizon, 3)))) + 1
     return saving.by_seed(shared, **arrays)
-
-
-def draw(folder: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder."""
-    saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
 @cli.command

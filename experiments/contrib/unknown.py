@@ -20,7 +20,7 @@ the second of two runs, all seeds together), the share of the evaluations that e
 import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -47,6 +47,7 @@ ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "rounds", log=True),
 )
+draw = partial(saving.draw_panels, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
 
 
 class Setting(NamedTuple):
@@ -160,11 +161,6 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     seconds_a_round = seconds / rounds[:, -1].sum()
     shared = dict(t=t, seconds_a_round=seconds_a_round, norm=s.norm_bounds[RIGHT])
     return saving.by_seed(shared, **arrays)
-
-
-def draw(folder: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder."""
-    saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
 @cli.command

@@ -69,19 +69,14 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
 
 
-def make_problem() -> problems.GaussianArms:
-    """The problem, whose f is a sum of ten kernel functions, scaled to the norm F."""
-    arms_key, f_key = jax.random.split(jax.random.key(0))
-    return problems.rkhs_draw(
-        f_key, KERNEL, jax.random.uniform(arms_key, (ARMS, 2)), NOISE, norm=NORM
-    )
-
-
 def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[str, Any]]:
     """The arrays of the runs with one width, one dict for each seed. Raises ValueError if a
     capacity is too small."""
     horizon = options.horizon
-    problem, bandit = make_problem(), make(name, horizon)
+    arms_key, f_key = jax.random.split(jax.random.key(0))
+    arms = jax.random.uniform(arms_key, (ARMS, 2))
+    # f is a sum of ten kernel functions, scaled to the norm F
+    problem, bandit = problems.rkhs_draw(f_key, KERNEL, arms, NOISE, norm=NORM), make(name, horizon)
     # the last stop is T
     stops = jnp.asarray([*range(INTERVAL, horizon, INTERVAL), horizon], jnp.int32)
 

@@ -8,7 +8,6 @@ theory ("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and th
 projected kernel ridge regression. Methods whose runs are in the folder are not run again.
 """
 
-import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,7 @@ import numpy as np
 from experiments import cli
 from experiments.data import streams
 from experiments.figures import plots
-from experiments.results import outputs, store, tidy
+from experiments.results import outputs, store, summaries, tidy
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
@@ -41,21 +40,28 @@ SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 Config = dict[str, Any]
 
 
-def configure(name: str, options: argparse.Namespace) -> Config:
-    """The settings of a method."""
+def configure(
+    name: str,
+    data: str,
+    scaling: str = "authors",
+    seed: int = 0,
+    limit: int | None = None,
+    time_limit: float = 300.0,
+) -> Config:
+    """The settings of a method on a data set."""
     return dict(
         method=name,
-        data=options.data,
-        limit=options.limit,
-        scaling=options.scaling,
-        seed=options.seed,
-        lengthscale=4.0 if options.data == "susy" else 1.0,
+        data=data,
+        limit=limit,
+        scaling=scaling,
+        seed=seed,
+        lengthscale=4.0 if data == "susy" else 1.0,
         regularization=1.0,
         mu=1.0,
         beta=1.0,
         eps=0.5,
         awv=False,  # whether PKAWV predicts as in the paper, and not as kernel ridge regression
-        time_limit=options.time_limit,
+        time_limit=time_limit,
     )
 
 
@@ -172,14 +178,8 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
         curve["compile_seconds"] = np.maximum(cold_pass["seconds"][-1] - curve["seconds"][-1], 0)
         store.write_npz(path, curve)
     curve = store.read_run(folder, name, config["seed"])
-    error_text = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
-    ending = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
-    print(
-        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error_text} "
-        f" {curve['seconds'][-1]:7.2f} s  compilation {float(curve['compile_seconds']):5.1f} s "
-        f" size {curve['size'][-1]:.0f}{ending}",
-        flush=True,
-    )
+    ending = "" if curve["finished"] else f", STOPPED by the time limit at n = {curve['n'][-1]:,}"
+    print(f"{name}: {curve['seconds'][-1]:.2f} s{ending}", flush=True)
     return curve
 
 
@@ -226,14 +226,12 @@ def main() -> None:
     parser.add_argument("--time-limit", type=cli.positive, default=60.0, help=help_text)
     parser.add_argument("--seed", type=int, default=0)
     options = cli.parse(parser)
-    stream = streams.load_stream(
-        options.data, options.scaling, options.data_dir, options.seed, options.limit
-    )
+    data, scaling, seed, limit = options.data, options.scaling, options.seed, options.limit
+    stream = streams.load_stream(data, scaling, options.data_dir, seed, limit)
     inputs = stream.xs.shape[1]
-    print(
-        f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'"
-    )
-    configs = {name: configure(name, options) for name in options.methods}
+    print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{scaling}'")
+    settings = data, scaling, seed, limit, options.time_limit
+    configs = {name: configure(name, *settings) for name in options.methods}
     with outputs.results_folder(options, "pkawv_2019.large_scale", configs) as results:
         curves = {}
         for name in options.methods:
@@ -241,7 +239,7 @@ def main() -> None:
                 print(f"{name:15s} omitted: {basis_size(inputs, int(name[-1])):,} features")
                 continue
             curves[name] = run_method(configs[name], stream, options.out)
-        summary = dict(
+        summary: dict[str, Any] = dict(
             config={name: configs[name] for name in curves},
             data=stream.source,
             examples=len(stream.ys),
@@ -260,7 +258,8 @@ def main() -> None:
                 for name, c in curves.items()
             },
         )
-        title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
+        title = f"{data}, n = {len(stream.ys):,}, scaling '{scaling}'"
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
         results.write(summary, table, title)
         draw(options.out)
+    summaries.print_table(title, summary["methods"])

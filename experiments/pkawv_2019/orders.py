@@ -21,10 +21,7 @@ METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
 def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
     """The curve of a method. The seed determines the order of the stream and the method's draws."""
     stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
-    settings = argparse.Namespace(
-        data="casp", scaling="authors", seed=seed, limit=options.limit, time_limit=300.0
-    )
-    config = large_scale.configure(name, settings)
+    config = large_scale.configure(name, "casp", seed=seed, limit=options.limit)
     return large_scale.run_once(config, stream.xs, stream.ys)
 
 

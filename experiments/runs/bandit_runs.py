@@ -2,7 +2,6 @@
 summarised and drawn."""
 
 import argparse
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-import jsketch
 from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
@@ -23,8 +21,6 @@ from jsketch.types import PRNGKey
 
 POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
-TINY = 1_000_000  # a plan is printed if arms * evaluations of all runs is at least this
-SAMPLE = 3  # number of planned configurations, if they differ only in their numbers
 SUMMARY_FIELDS = (
     "final_regret_ratio",
     "batches",
@@ -174,7 +170,6 @@ def run_algorithm(
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
     workers = config["seeds_side_by_side"]
-    print_plan([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
     for begin in range(0, len(missing), workers):
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
@@ -182,27 +177,6 @@ def run_algorithm(
         with cli.progress(evaluations, unit="eval", name=label) as bar:
             run_chunk(bandit, problem, chunk, config, folder, bar, states)
     return [store.read_run(folder, name, s) for s in range(seeds)]
-
-
-def print_plan(
-    bandits: Sequence[Any], problem: Any, horizon: int, runs: int, at_a_time: int, **options: Any
-) -> None:
-    """Prints the planned time and memory of `runs` runs, `at_a_time` at a time, of algorithms
-    that differ only in their numbers; prints nothing for tiny runs. Raises ValueError, with a
-    number of runs that fits, if the memory is too small."""
-    if not runs or problem.arms.count * horizon * runs < TINY:
-        return
-    parallel = min(at_a_time, runs)
-    # the first or the last configuration of a grid needs the most memory
-    rows = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))
-    sample = [bandits[i] for i in rows]
-    plans = [jsketch.plan(bandit, problem, horizon, seeds=parallel, **options) for bandit in sample]
-    slowest = max(plans, key=lambda plan: plan.seconds)
-    mean = sum(plan.seconds for plan in plans) / len(plans)
-    total = dataclasses.replace(
-        slowest, seconds=mean * runs / parallel, seeds=runs, bytes=max(plan.bytes for plan in plans)
-    )
-    print(f"plan: {total}", flush=True)
 
 
 def run_all(

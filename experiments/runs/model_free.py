@@ -13,6 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.bandits.core import counts
 from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
@@ -44,11 +45,11 @@ class ModelFreeEpsGreedy(Algorithm):
         """The initial state, also after earlier evaluations. Raises ValueError for a factor that is
         not positive."""
         checks.positive(factor=self.factor)
-        counts = sums = jnp.zeros(domain.count, domain.features.dtype)
+        pulls = sums = jnp.zeros(domain.count, domain.features.dtype)
         if data is not None:
-            counts = jnp.asarray(data.pull_counts, counts.dtype)
+            pulls = jnp.asarray(data.pull_counts, pulls.dtype)
             sums = jnp.asarray(data.reward_sums, sums.dtype)
-        return MeansState(domain, counts, sums, jnp.zeros((), jnp.int32))
+        return MeansState(domain, pulls, sums, jnp.zeros((), jnp.int32))
 
     def ask(self, state: MeansState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         coin_key, arm_key = jax.random.split(key)
@@ -59,12 +60,12 @@ class ModelFreeEpsGreedy(Algorithm):
         uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
         means = jnp.where(observed, state.reward_sums / jnp.maximum(state.pull_counts, 1), -jnp.inf)
         arm = jnp.where(explore, uniform, jnp.argmax(means).astype(jnp.int32))
-        return Query(index=arm[None], mask=jnp.ones(1, bool))
+        return checks.single_query(arm)
 
     def tell(
         self, state: MeansState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[MeansState, Info]:
-        observed = (query.mask & jnp.isfinite(y))[0]
+        observed = counts.observed_slots(query, y)[0]
         arm, one = query.index[0], observed.astype(y.dtype)
         new = replace(
             state,
@@ -72,15 +73,4 @@ class ModelFreeEpsGreedy(Algorithm):
             reward_sums=state.reward_sums.at[arm].add(jnp.where(observed, y[0], 0)),
             count=state.count + observed.astype(jnp.int32),
         )
-        false = jnp.zeros((), bool)
-        info = Info(
-            batch_size=jnp.ones((), jnp.int32),
-            observed=observed.astype(jnp.int32),
-            dictionary_size=jnp.zeros((), jnp.int32),
-            width=jnp.zeros((), y.dtype),
-            overflow=false,
-            truncated=false,
-            nonfinite=(query.mask & jnp.isinf(y)).any(),
-            imprecise=false,
-        )
-        return new, info
+        return new, counts.round_info(query, y, size=0)

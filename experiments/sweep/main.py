@@ -11,9 +11,7 @@ The last column of a table is the reward, the others are numeric features. --ran
 holds one sweep with its tables (`experiments.results.tidy`) and the printed table (best.csv and
 best.tex).
 
---shard K/N executes every N-th run, from the K-th on, and writes no tables. Several processes or
-machines can share the work in one folder in this way; the command without --shard then writes the
-tables. --cluster submits the shards as an array of jobs with submitit.
+--cluster submits the runs as an array of jobs with submitit, and writes the tables after them.
 """
 
 import argparse
@@ -27,7 +25,6 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import environment, files, outputs, store, summaries, tidy
-from experiments.runs import bandit_runs
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
@@ -110,15 +107,6 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     )
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
-    )
-    bandit_runs.print_plan(
-        [sweep_plan.bandits[row] for row in sorted({task.row for task in missing})],
-        sweep_plan.setting.problem,
-        sweep.horizon,
-        len(missing),
-        sweep.chunk if vmapped else sweep.workers,
-        workers=sweep.workers,
-        strategy="vmap" if vmapped else "threads",
     )
     began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
@@ -269,8 +257,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         " for the longest; auto: vmap on accelerators only",
     )
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
-    parser.add_argument("--shard", type=shard, metavar="K/N", help="execute one part of the runs")
-    parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")
+    parser.add_argument("--cluster", choices=("local", "slurm"), help="submit the runs as jobs")
     parser.add_argument("--shards", type=cli.count, default=4, help="number of jobs of --cluster")
     submit_help = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
     parser.add_argument(
@@ -278,8 +265,6 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     )
     parser.set_defaults(**defaults)
     options = parser.parse_args(arguments)
-    if options.shard and options.cluster:
-        parser.error("--cluster runs all shards, --shard one of them: give one of the two")
     chosen: dict[str, Any] = {name: getattr(options, name) for name in defaults}
     for name in ("grid", "random"):
         given = getattr(options, name) or []
@@ -300,14 +285,6 @@ def problem(text: str) -> str:
     return text
 
 
-def shard(text: str) -> tuple[int, int]:
-    """The pair (K, N), (3, 40) for "3/40". The `type` of an option."""
-    number, of = map(int, text.split("/"))
-    if not 1 <= number <= of:
-        raise argparse.ArgumentTypeError(f"must be such as 3/40; {text!r} was given")
-    return number, of
-
-
 def parameter(text: str) -> tuple[str, Any]:
     """The name and value, ("timeout_min", 240) for "timeout_min=240". The `type` of an option."""
     name, _, value = text.partition("=")
@@ -319,10 +296,6 @@ def parameter(text: str) -> tuple[str, Any]:
 @cli.command
 def main() -> None:
     sweep, options = parse()
-    if options.shard:
-        cli.set_up_jax()
-        run_shard(sweep, *options.shard)
-        return
     if options.cluster:
         # the jobs use the accelerators; JAX would reserve most of the first one's memory here
         jax.config.update("jax_platforms", "cpu")
