@@ -91,17 +91,9 @@ def _late_regret(source: Source) -> str:
     text = (
         f"{text} All methods then play equally good arms; they differ in their earlier exploration."
     )
-    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late_regrets)))
+    simple = tidy.lines(tidy.load(source.folder).curves, "simple_regret")
+    best = min((simple[name][1][:, -1].min() for name in late_regrets if simple), default=0)
     return text if best <= 0 else f"{text} None evaluated an arm of less regret than {best:.4f}."
-
-
-def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
-    """The simple regrets [S, P] of each method, or one zero if the tables do not have them."""
-    try:
-        curves = lines(source, "simple_regret")
-    except Missing:
-        return [np.zeros((1, 1))]
-    return [curves[name][1] for name in names]
 
 
 def _published_growth(source: Source) -> str:
@@ -168,7 +160,12 @@ def least_regret(source: Source) -> Finding:
     seed_note = f" One seed: {', '.join(single_seeds)}." if single_seeds else ""
     if holds and single_seeds:
         holds = None
-    notes = [_with_other_settings(source), _late_regret(source), _as_published(source)]
+    notes = [
+        _regrets_with(source, "sqrt", "With sqrt(C) for C"),
+        _regrets_with(source, "lambda_1", "With lambda = 1, which the theorems assume"),
+        _late_regret(source),
+        _as_published(source),
+    ]
     note = "" if holds else " ".join(filter(None, notes))
     interval_note = f" More than BBKB's on the same seeds: {interval_texts(intervals, 4)}."
     return Finding(
@@ -176,13 +173,6 @@ def least_regret(source: Source) -> Finding:
         holds,
         note,
     )
-
-
-def _with_other_settings(source: Source) -> str:
-    """The regrets with sqrt(C) in place of C in the widths, and with lambda = 1."""
-    parts = [_regrets_with(source, "sqrt", "With sqrt(C) for C")]
-    parts += [_regrets_with(source, "lambda_1", "With lambda = 1, which the theorems assume")]
-    return " ".join(parts).strip()
 
 
 @empty_if_missing
@@ -461,11 +451,11 @@ def beats_evolution(source: Source) -> Finding:
     return Finding(f"Simple regret at T: {text}.", holds, note)
 
 
-def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
-    """The mean regret ratios, {algorithm: {lengthscale: ratio}}."""
+def widest_range(source: Source) -> Finding:
+    """The number of lengthscales at which each algorithm's regret is close to the least of all."""
     lengthscales = entry(source, "lengthscales")
     first = entry(source, "lengthscales", next(iter(lengthscales)), "algorithms")
-    return {
+    table = {  # mean regret ratios
         name: {
             key: mean(source, "lengthscales", key, "algorithms", name, "regret_ratio")
             for key in lengthscales
@@ -473,11 +463,6 @@ def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
         for name in first
         if name != "uniform"
     }
-
-
-def widest_range(source: Source) -> Finding:
-    """The number of lengthscales at which each algorithm's regret is close to the least of all."""
-    table = _by_lengthscale(source)
     least = min(min(row.values()) for row in table.values())
     limit = MAX_REGRET_RATIO * least
     good = {name: sum(ratio <= limit for ratio in row.values()) for name, row in table.items()}

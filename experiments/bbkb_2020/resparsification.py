@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.bench.bandits import Task, load_problem, make_bandit
-from experiments.results import store
+from experiments.results import store, summaries
 from jsketch import loops
 from jsketch.bandits import EVERY_BATCH, widths
 
@@ -94,12 +94,5 @@ def main() -> None:
         task, capacity = TASKS[name]
         problem = load_problem(task.dataset, task.noise_std, options.data_dir)
         table[name] = measure(task, capacity, problem, keys)
-        print(name)
-        for rule, row in table[name].items():
-            print(
-                f"  {rule:12} regret {row['regret']:.4f} ({row['difference']:+.4f} +-"
-                f" {row['standard_error']:.4f})  batches {row['batches']:.0f}"
-                f"  m {row['size']:.0f}  smaller {row['smaller']:.1f}  {row['seconds']:.1f} s",
-                flush=True,
-            )
+        summaries.print_table(name, table[name])
         store.write_numbers(options.out, dict(seeds=options.seeds, tasks=table))

@@ -62,15 +62,6 @@ def make(algorithm: str, c: Config) -> Any:
     return ALGORITHMS[algorithm](c).replace(max_batch=10_000, capacity=64)
 
 
-def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entries of summary.json for the simple regrets of a setting, in units of accuracy."""
-    simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
-    return dict(
-        simple_regret=summaries.statistics(simple, ci=True),
-        seeds_with_the_best_cell=int((simple <= 1e-9).sum()),
-    )
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
@@ -94,12 +85,14 @@ def main() -> None:
             runs, entries, rows = bandit_runs.run_all(
                 make, problem, setting, {ALGORITHM: config}, folder, seeds
             )
+            # in units of accuracy
             span = space.span if config["rewards"] == "scaled" else 1.0
-            settings[setting] = entries[ALGORITHM] | simple_regrets(runs[ALGORITHM], span)
-            table += rows
-            count = settings[setting]["seeds_with_the_best_cell"]
-            print(
-                f"{setting}: {count} of {options.seeds} seeds evaluated the best cell", flush=True
+            simple = np.array([float(run["simple_regret"][-1]) for run in runs[ALGORITHM]]) * span
+            settings[setting] = entries[ALGORITHM] | dict(
+                simple_regret=summaries.statistics(simple, ci=True),
+                seeds_with_the_best_cell=int((simple <= 1e-9).sum()),
             )
+            table += rows
         summary = dict(config=configs, seeds=options.seeds, data=space.source, settings=settings)
         results.write(summary, table, "NAS-Bench-101, settings tried")
+    summaries.print_table("NAS-Bench-101, settings tried", settings)

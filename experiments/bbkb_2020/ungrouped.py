@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from experiments import cli
 from experiments.bbkb_2020.methods import LENGTHSCALES
 from experiments.data import datasets
-from experiments.results import outputs, tidy
+from experiments.results import outputs, summaries, tidy
 
 NOISE_STD, NORM_BOUND = 0.01, 1.0
 REGULARIZATION = NOISE_STD**2
@@ -68,7 +68,7 @@ def main() -> None:
             run_config = dict(problem=name, algorithm="gp_ucb")
             rows += [tidy.Run(run_config, s, dict(t=t, seconds=row)) for s, row in enumerate(runs)]
             final_seconds = [float(row[-1]) for row in runs]
-            seconds = dict(mean=float(np.mean(final_seconds)), values=final_seconds)
+            seconds = summaries.statistics(final_seconds)
             entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
             print(f"{name}: {final_seconds} s until t = {options.horizon}", flush=True)
         results.write(

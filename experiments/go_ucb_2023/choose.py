@@ -97,11 +97,6 @@ def main() -> None:
             }
             mean = float(np.mean(list(ratios.values())))
             rows.append(dict(setting, norm_bound=b, mean=mean, **ratios))
-            values = " ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
-            print(
-                f"refit {refit!s:5} reach {reach:<5} lam {lam:<5} b {b:<5} mean {mean:.3f} "
-                f" {values}",
-                flush=True,
-            )
+            print(rows[-1], flush=True)
         rows.sort(key=lambda row: row["mean"])
         results.write(dict(seeds=options.seeds, rows=rows))

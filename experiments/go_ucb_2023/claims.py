@@ -161,7 +161,8 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
     text, note = "", ""
     if name == JUDGED_FORM:
         plateau = MAX_FLAT_SLOPE * uniform
-        phase_1, phase_2 = (part.min(1) <= plateau for part in _phases(regrets[name]))
+        phases = np.split(regrets[name], [PHASE_I], axis=1)
+        phase_1, phase_2 = (part.min(1) <= plateau for part in phases)
         text = (
             f" Of the {(~phase_1).sum()} repetitions without such a point in phase I, phase II"
             f" finds one in {(phase_2 & ~phase_1).sum()}."
@@ -176,11 +177,6 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
         None if abs(centre - MAX_FLAT_SLOPE) <= half else centre < MAX_FLAT_SLOPE,
         note,
     )
-
-
-def _phases(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The regrets on f1 in the two phases."""
-    return regret[:, :PHASE_I], regret[:, PHASE_I:]
 
 
 def least_bars(source: Source) -> Finding:
@@ -201,7 +197,7 @@ def least_bars(source: Source) -> Finding:
 
     holds, text = _agree(rule, _baselines(source, "f1"))
     uniform = number(source, "functions", "f1", "uniform_regret")
-    on_plateau = _phases(regrets[JUDGED_FORM])[0].min(1) <= MAX_FLAT_SLOPE * uniform
+    on_plateau = regrets[JUDGED_FORM][:, :PHASE_I].min(1) <= MAX_FLAT_SLOPE * uniform
     forms = {name: regrets[name].sum(1).std(ddof=1) for name in OTHER_FORMS}
     return Finding(
         f"Standard deviations: GO-UCB {ours.std(ddof=1):.1f}, others (over GO-UCB's): {text}",
@@ -642,131 +638,120 @@ CLAIMS = (
     ),
 )
 
-SYNTHETIC = Experiment(
-    "go_ucb_2023/synthetic",
-    "Figure 2: functions of 20 inputs",
-    "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all. The GP"
-    " methods have half of their candidates near the best point; synthetic_uniform has those with"
-    " uniform candidates.",
-    {
-        "figure2.png": "Cumulative regret on f1, f2 and f3 against evaluations, one line for each"
-        " method",
-        "figure2_5.png": "The same of the first five repetitions, the paper's number",
-    },
-)
-UNIFORM = Experiment(
-    "go_ucb_2023/synthetic_uniform",
-    "Figure 2: GP methods with uniform candidates",
-    "All candidates of the acquisition functions are uniform in the box, BoTorch's default.",
-    {
-        "figure2.png": "Cumulative regret of the GP methods with uniform candidates on f1, f2 and"
-        " f3 against evaluations"
-    },
-)
 _RATIOS = Measurements(
     "Regret per step over the uniform policy's, and of the last ten steps",
     dict(regret_ratio=("R_T / R_T^unif", 3), ratio_last_10=("of the last ten", 3)),
     ("functions", "algorithms"),
 )
-F1 = Experiment(
-    "go_ucb_2023/synthetic_f1",
-    "Figure 2a: more repetitions of two methods on f1",
-    "GO-UCB with the printed settings, and GP-PI with uniform candidates: one repetition in ten of"
-    " the first does not find the plateau, so that 50 do not decide.",
-    measurements=(_RATIOS,),
-)
-BOTORCH = Experiment(
-    "go_ucb_2023/botorch",
-    "Figure 2: BoTorch's methods with the priors of the paper's time",
-    "Gamma priors, which were BoTorch's defaults before 2024, in place of the present ones.",
-    measurements=(_RATIOS,),
-)
-SCIKIT_OPTIMIZE = Experiment(
-    "go_ucb_2023/scikit_optimize",
-    "Figure 2a: the GP methods of scikit-optimize on f1",
-    "The package's defaults, with the first points of the other methods under the same seeds.",
-    measurements=(_RATIOS,),
-)
-TURBO = Experiment(
-    "go_ucb_2023/turbo",
-    "TuRBO beside its authors' code",
-    "Functions of 10 inputs; 20 initial evaluations, 300 in all.",
-    measurements=(
-        Measurements(
-            "Simple regret after some numbers of evaluations, ten seeds",
-            dict(median=("median", 3), mean=("mean", 3)),
-            ("functions", "algorithms", "simple_regret"),
+_UNIFORM = "The GP methods have uniform candidates."
+EXPERIMENTS = (
+    Experiment(
+        "go_ucb_2023/synthetic",
+        "Figure 2: functions of 20 inputs",
+        "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all."
+        " The GP methods have half of their candidates near the best point; synthetic_uniform has"
+        " those with uniform candidates.",
+        {
+            "figure2.png": "Cumulative regret on f1, f2 and f3 against evaluations, one line for"
+            " each method",
+            "figure2_5.png": "The same of the first five repetitions, the paper's number",
+        },
+    ),
+    Experiment(
+        "go_ucb_2023/synthetic_uniform",
+        "Figure 2: GP methods with uniform candidates",
+        "All candidates of the acquisition functions are uniform in the box, BoTorch's default.",
+        {
+            "figure2.png": "Cumulative regret of the GP methods with uniform candidates on f1, f2"
+            " and f3 against evaluations"
+        },
+    ),
+    Experiment(
+        "go_ucb_2023/synthetic_f1",
+        "Figure 2a: more repetitions of two methods on f1",
+        "GO-UCB with the printed settings, and GP-PI with uniform candidates: one repetition in ten"
+        " of the first does not find the plateau, so that 50 do not decide.",
+        measurements=(_RATIOS,),
+    ),
+    Experiment(
+        "go_ucb_2023/scikit_optimize",
+        "Figure 2a: the GP methods of scikit-optimize on f1",
+        "The package's defaults, with the first points of the other methods under the same seeds.",
+        measurements=(_RATIOS,),
+    ),
+    Experiment(
+        "go_ucb_2023/botorch",
+        "Figure 2: BoTorch's methods with the priors of the paper's time",
+        "Gamma priors, which were BoTorch's defaults before 2024, in place of the present ones.",
+        measurements=(_RATIOS,),
+    ),
+    Experiment(
+        "go_ucb_2023/turbo",
+        "TuRBO beside its authors' code",
+        "Functions of 10 inputs; 20 initial evaluations, 300 in all.",
+        measurements=(
+            Measurements(
+                "Simple regret after some numbers of evaluations, ten seeds",
+                dict(median=("median", 3), mean=("mean", 3)),
+                ("functions", "algorithms", "simple_regret"),
+            ),
         ),
     ),
-)
-FOREST = Experiment(
-    "go_ucb_2023/tuning_forest",
-    "Figure 3a: 20 repetitions of the random forest on breast cancer",
-    "The GP methods have uniform candidates.",
-    measurements=(
-        Measurements(
-            "Cumulative regret and best accuracy",
-            dict(cumulative_regret=("cumulative regret", 3), best_accuracy=("best accuracy", 4)),
-            ("problems", "algorithms"),
+    Experiment(
+        "go_ucb_2023/tuning",
+        "Figures 3 to 5: tuning three classifiers on three data sets",
+        "The best accuracy of all methods replaces the unknown maximum. The GP methods have half of"
+        " their candidates near the best point.",
+        {
+            f"figure{n}.png": "Cumulative regret in tuning a random forest, a network and gradient"
+            f" boosting on {name.replace('_', ' ')}, one line for each method"
+            for n, name in ((3, "breast_cancer"), (4, "australian"), (5, "diabetes"))
+        },
+    ),
+    Experiment(
+        "go_ucb_2023/tuning_forest",
+        "Figure 3a: 20 repetitions of the random forest on breast cancer",
+        _UNIFORM,
+        measurements=(
+            Measurements(
+                "Cumulative regret and best accuracy",
+                dict(
+                    cumulative_regret=("cumulative regret", 3),
+                    best_accuracy=("best accuracy", 4),
+                ),
+                ("problems", "algorithms"),
+            ),
         ),
     ),
+    *(
+        Experiment(
+            f"go_ucb_2023/tuning_{name}",
+            f"Figure {figure}: 20 repetitions of {model} on breast cancer",
+            _UNIFORM,
+            {
+                "figure3.png": f"Cumulative regret in tuning {shown} on breast cancer, one line for"
+                " each method"
+            },
+        )
+        for name, figure, model, shown in (
+            ("perceptron", "3b", "the perceptron", "a network"),
+            ("boosting", "3c", "gradient boosting", "gradient boosting"),
+        )
+    ),
+    Experiment(
+        "go_ucb_2023/tuning_start",
+        "Figure 3: GO-UCB with ascents from a uniform point",
+        "The printed settings with another start, on breast cancer. Regret is relative to the best"
+        " accuracy of this method alone.",
+        {
+            "figure3.png": "Cumulative regret in tuning all classifiers on breast cancer, ascents"
+            " from a uniform point"
+        },
+    ),
 )
-BOOSTING = Experiment(
-    "go_ucb_2023/tuning_boosting",
-    "Figure 3c: 20 repetitions of gradient boosting on breast cancer",
-    "The GP methods have uniform candidates.",
-    {
-        "figure3.png": "Cumulative regret in tuning gradient boosting on breast cancer, one line"
-        " for each method"
-    },
-)
-PERCEPTRON = Experiment(
-    "go_ucb_2023/tuning_perceptron",
-    "Figure 3b: 20 repetitions of the perceptron on breast cancer",
-    "The GP methods have uniform candidates.",
-    {
-        "figure3.png": "Cumulative regret in tuning a network on breast cancer, one line for each"
-        " method"
-    },
-)
-START = Experiment(
-    "go_ucb_2023/tuning_start",
-    "Figure 3: GO-UCB with ascents from a uniform point",
-    "The printed settings with another start, on breast cancer. Regret is relative to the best"
-    " accuracy of this method alone.",
-    {
-        "figure3.png": "Cumulative regret in tuning all classifiers on breast cancer, ascents from"
-        " a uniform point"
-    },
-)
-_SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
-TUNING = Experiment(
-    "go_ucb_2023/tuning",
-    "Figures 3 to 5: tuning three classifiers on three data sets",
-    "The best accuracy of all methods replaces the unknown maximum. The GP methods have half of"
-    " their candidates near the best point.",
-    {
-        f"figure{n}.png": "Cumulative regret in tuning a random forest, a network and gradient"
-        f" boosting on {name.replace('_', ' ')}, one line for each method"
-        for n, name in _SETS.items()
-    },
-)
-
 PAPER = Paper(
     "GO-UCB",
     "Global optimization with parametric function approximation (ICML 2023)",
-    (
-        SYNTHETIC,
-        UNIFORM,
-        F1,
-        SCIKIT_OPTIMIZE,
-        BOTORCH,
-        TURBO,
-        TUNING,
-        FOREST,
-        PERCEPTRON,
-        BOOSTING,
-        START,
-    ),
+    EXPERIMENTS,
     CLAIMS,
 )

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
+from experiments.contrib import saving
 from experiments.figures import plots
 from experiments.results import outputs, summaries, tidy
 from jsketch import kernels, online
@@ -93,11 +94,10 @@ def main() -> None:
             regret = np.asarray(game.regret)
             seconds = time.perf_counter() - start
             sizes = np.asarray(game.dictionary_size)[:, -1]
-            t = np.arange(1, options.rounds + 1)
-            games = [
-                dict(t=t, regret=row, final_regret=row[-1], dictionary_size=size)
-                for row, size in zip(regret, sizes, strict=True)
-            ]
+            shared = dict(t=np.arange(1, options.rounds + 1))
+            games = saving.by_seed(
+                shared, regret=regret, final_regret=regret[:, -1], dictionary_size=sizes
+            )
             table += tidy.runs_of(dict(problem="adversary", algorithm=name, **config), games)
             half = options.rounds // 2
             half_way = summaries.statistics(regret[:, half - 1], ci=True) if half else None
@@ -107,11 +107,7 @@ def main() -> None:
                 dictionary_size=summaries.statistics(sizes),
                 seconds=seconds,
             )
-            print(
-                f"{name:13s} regret {regret[:, -1].mean():7.2f} +-"
-                f" {summaries.ci95(regret[:, -1]):5.2f} ({seconds:.1f} s with compilation)",
-                flush=True,
-            )
+            print(f"{name}: {seconds:.1f} s with compilation", flush=True)
         chosen = "starts and gradient steps of the adversary, lengthscale"
         summary = dict(
             config=dict(**config, seeds=options.seeds, chosen=chosen),
@@ -120,3 +116,4 @@ def main() -> None:
         )
         results.write(summary, table, f"greedy adversary, d = {INPUTS}, {options.seeds} games")
         draw(options.out)
+    summaries.print_table("regret", rows)

@@ -42,13 +42,6 @@ class CosineKernel:
         return jnp.square(rates.Cosines(self.scale).features(x)).sum(1)
 
 
-def sizes(method: str, gamma: float) -> list[float]:
-    """The exponents a of the dictionary size at which a method is measured."""
-    # for Pros-N-KONS the factor is the a that minimises (8)
-    factor = 2 * gamma / (1 + gamma) ** 2 if method == "pros_n_kons" else 1.0
-    return [a * factor for a in SIZES[method]]
-
-
 def make(method: str, gamma: float, a: float, count: int) -> online.NystromAWV | online.ProsNKONS:
     """The forecaster with about n^a points and the regularization of (8) for n = count."""
     kernel = CosineKernel(rates.scales(gamma))
@@ -113,15 +106,12 @@ def main() -> None:
         runs: list[tidy.Run] = []
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
-            for a in sizes(options.method, gamma):
+            # for Pros-N-KONS the factor is the a that minimises (8)
+            factor = 2 * gamma / (1 + gamma) ** 2 if options.method == "pros_n_kons" else 1.0
+            for a in (size * factor for size in SIZES[options.method]):
                 row, new_runs = measure(options.method, gamma, a, options.counts, options.seeds)
                 rows.append(row)
                 runs += new_runs
-                print(
-                    f"gamma {gamma:.3f}  a {a:.2f}  measured {row['exponent']:.3f} +-"
-                    f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}; points"
-                    f" {row['points']}, exponent {row['size_exponent']:.2f}",
-                    flush=True,
-                )
+                print(f"gamma {gamma:.3f}: {row}", flush=True)
         summary = dict(config=config, data=rates.DATA, measured=measured)
         results.write(summary, runs, f"regret of {options.method} under a capacity condition")

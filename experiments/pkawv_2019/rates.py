@@ -222,18 +222,13 @@ def main() -> None:
                 )
                 t = np.array(options.counts)
                 runs += tidy.runs_of(run_config, [dict(t=t, regret=regret) for regret in table.T])
-                bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
                     exponent=b,
                     standard_error=error,
-                    bound=bound,
+                    bound=min(1.0, exponent("beforehand", gamma, a)[1]),
                     last_regret=float(table[-1].mean()),
                 )
-                print(
-                    f"gamma {gamma:.3f}  a {a:.1f}  measured {b:.3f} +- {1.96 * error:.3f} "
-                    f" bound {bound:.3f}",
-                    flush=True,
-                )
+                print(f"gamma {gamma:.3f}, a {a:g}: {rows[f'{a:g}']}", flush=True)
         theory = {
             f"{gamma:.3f}": {method: curve(method, gamma)[::20].tolist() for method in STYLES}
             for gamma in GAMMAS
