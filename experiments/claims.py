@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from experiments.figures.styles import label
 from experiments.results import store, tidy
@@ -194,10 +194,8 @@ def interval(values: Sequence[float] | np.ndarray) -> Interval:
 def share_interval(hits: int, runs: int) -> Interval:
     """Centre and half width of Wilson's 95% interval of a probability, from the number of runs in
     which an event occurred."""
-    z2 = special.ndtri(0.975) ** 2
-    share, size = hits / runs, runs + z2
-    half = np.sqrt(z2 * (runs * share * (1 - share) + z2 / 4)) / size
-    return float((hits + z2 / 2) / size), float(half)
+    low, high = stats.binomtest(hits, runs).proportion_ci(method="wilson")
+    return float(low + high) / 2, float(high - low) / 2
 
 
 def difference(

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.data import datasets
 from experiments.figures import plots
 from experiments.results import files, outputs, summaries
 from jsketch import kernels, loops, problems
@@ -30,47 +29,35 @@ def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
     return features, (reward - reward.min()) / np.ptp(reward)
 
 
-def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
-    """The two policies, by their names in the plots."""
-    bandit = BBKB(
-        kernel=kernels.Gaussian(lengthscale),
-        regularization=NOISE_STD**2,
-        noise_std=NOISE_STD,
-        delta=min(1 / horizon, 0.5),
-    )
-    return {"uniform": Uniform(), "bbkb_global": bandit}
-
-
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, horizon=1000, seeds=4, data_dir=None)
+    parser = cli.parser(__doc__, horizon=1000, seeds=4)
     arms = "generated candidates (default 2000)"
     parser.add_argument("--arms", type=cli.count, default=2000, help=arms)
-    parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
     outputs.check_no_tables(options.out)
     files.check_folder(options.out)
     cli.set_up_jax()
 
-    if options.dataset == "abalone":
-        features, reward = datasets.preprocess(datasets.load("abalone", options.data_dir))
-        print(f"Data: Abalone, REAL, {len(reward)} candidates.\n")
-    else:
-        features, reward = generate(options.arms)
-        print(
-            f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1],"
-            f" noise {NOISE_STD}. (--dataset abalone runs on real data.)\n"
-        )
-
+    print(
+        f"Data: GENERATED, {options.arms} candidates with 4 features, a smooth reward in [0, 1],"
+        f" noise {NOISE_STD}.\n"
+    )
+    features, reward = generate(options.arms)
     problem = problems.finite_arms(features, reward, NOISE_STD)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     t = np.arange(1, options.horizon + 1)
     curves = {}
     rows: dict[str, dict[str, Any]] = {}
-    lengthscale = 3.0 if options.dataset == "generated" else 5.0
-    for name, bandit in algorithms(options.horizon, lengthscale).items():
-        result = loops.run(bandit, problem, keys, options.horizon)
+    bandit = BBKB(
+        kernel=kernels.Gaussian(3.0),
+        regularization=NOISE_STD**2,
+        noise_std=NOISE_STD,
+        delta=min(1 / options.horizon, 0.5),
+    )
+    for name, policy in dict(uniform=Uniform(), bbkb_global=bandit).items():
+        result = loops.run(policy, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
         rows[name] = dict(
@@ -81,7 +68,7 @@ def main() -> None:
             run_seconds=result.run_seconds,
         )
     picture = options.out / "regret.png"
-    title = f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
+    title = f"generated data, {options.seeds} seeds, mean and 95% interval"
     plots.regret_ratio(picture, curves, title)
     summaries.print_table(title, rows)
     print(

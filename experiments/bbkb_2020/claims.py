@@ -621,11 +621,10 @@ CLAIMS = (
         f" a run lies in [{LINEAR_POWERS[0]}, {LINEAR_POWERS[1]}], for both rules.",
         f"A line has p = 1, with or without an offset. {_THREADS}",
         (
-            Case(
-                "bbkb_2020/nas_warm",
+            *_cases(
                 partial(batches_grow, of_local="nas_warm_local"),
-                _SEARCHES["nas_warm"],
-                ("bbkb_2020/nas_warm_local", "bbkb_2020/nas_warm_code"),
+                ("nas_warm_local", "nas_warm_code"),
+                nas_warm=_SEARCHES["nas_warm"],
             ),
             *_cases(partial(batches_grow, of_local="nas"), ("nas_code",), nas=_SEARCHES["nas"]),
         ),
@@ -705,13 +704,7 @@ CLAIMS = (
         f" lies within {REGRET_TOLERANCE:g} of 0. It fails where it lies outside.",
         "Section 5 states the settings that the theory suggests, that is the theorem's width. The"
         " bound is a quarter of the difference between the two best cells.",
-        (
-            Case(
-                "bbkb_2020/nas_warm",
-                matches_evolution,
-                sources=("bbkb_2020/nas_warm_code",),
-            ),
-        ),
+        _cases(matches_evolution, ("nas_warm_code",), nas_warm=""),
         ("confirmed",),
         "The earlier rule is the same. The next one took the width of the authors' code as well, by"
         " which it differs: the paper does not state that width, and the claims on the cumulative"

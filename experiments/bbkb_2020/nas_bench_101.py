@@ -78,15 +78,6 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
     return arms, rewards, init_key
 
 
-def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Replaces each simple regret in `runs` by the regret of the best arm among the initial
-    evaluations and the evaluations of the run until then."""
-    regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
-    for seed, run in enumerate(runs):
-        arms, _, _ = initial_evaluations(problem, config, seed)
-        run["simple_regret"] = np.minimum(run["simple_regret"], regrets[np.asarray(arms)].min())
-
-
 def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
     """The state after the initial evaluations of one seed. BBKB starts with a dictionary that BLESS
     draws, and the population of evolution consists of the last initial evaluations."""
@@ -131,13 +122,16 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
 def run(
     name: str, config: Config, space: architectures.Space, problem: Any, options: argparse.Namespace
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of one algorithm, which are saved in the folder."""
+    """The runs of all seeds of one algorithm, which are saved in the folder. The simple regret is
+    that of the best arm among the initial evaluations and the evaluations of the run until then."""
     bandit = make(name, config, space)
     states = partial(warm_state, name, bandit, problem, config) if config["initial"] else None
     seeds = bandit_runs.seeds_of(options)[name]
     runs = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, seeds, states)
-    if config["initial"]:
-        include_initial(runs, problem, config)
+    regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
+    for seed, arrays in enumerate(runs if config["initial"] else ()):
+        arms = np.asarray(initial_evaluations(problem, config, seed)[0])
+        arrays["simple_regret"] = np.minimum(arrays["simple_regret"], regrets[arms].min())
     return runs
 
 

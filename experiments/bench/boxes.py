@@ -1,34 +1,25 @@
-"""Run times of the optimisers over a box on this machine (medians without compilation), and how
-often TuRBO finds the maximum.
+"""Run times of the optimisers over a box on this machine: medians without compilation.
 
-scripts/bench-box                           every benchmark
-scripts/bench-box --only go_ucb gp_ei       some of them
+scripts/bench-box                  every benchmark
+scripts/bench-box --only gp_ei     some of them
 """
 
-import time
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from experiments import cli
 from experiments.bench.timing import seconds, show
 from experiments.results import store
 from jsketch import loops
-from jsketch.box import GOUCB, GPBandit, Turbo
-from jsketch.box.gp.fit import Bounds
+from jsketch.box import GOUCB, GPBandit
 from jsketch.problems import boxes
 from jsketch.types import BoxQuery
 
 NOISE_STD = 0.01
 SEEDS = 10
-TURBO_SEEDS = 20
-# With the published bounds (noise of 5e-4 to 0.2 of the variance, least side 2^-7 of the box) the
-# GP with the largest likelihood explains Ackley's ripples by noise, and values in a trust region of
-# the least side are up to 0.1 below the maximum.
-NOISELESS = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
 
 
 def go_ucb(repeats: int) -> dict[str, Any]:
@@ -74,27 +65,7 @@ def gp_ei(repeats: int) -> dict[str, Any]:
     return row
 
 
-def turbo(repeats: int) -> dict[str, Any]:
-    """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds, with the settings of
-    NOISELESS and with the published ones."""
-    problem, keys = boxes.ackley(10), jax.random.split(jax.random.key(0), TURBO_SEEDS)
-    rows = {}
-    for name, optimizer in dict(noiseless=NOISELESS, published=Turbo()).items():
-        began = time.perf_counter()
-        run = jax.block_until_ready(loops.run(optimizer, problem, keys, 400))
-        total = time.perf_counter() - began
-        gaps = np.asarray(problem.maximum - run.best[:, -1])
-        row = dict(
-            within_0_1_of_the_maximum=int((gaps <= 0.1).sum()),
-            largest_gap=float(gaps.max()),
-            seconds_a_seed_with_compilation=total / TURBO_SEEDS,
-        )
-        show(f"turbo, {name}, {TURBO_SEEDS} seeds", row)
-        rows[name] = row | dict(gaps=gaps.tolist())
-    return rows
-
-
-BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
+BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei}
 
 
 @cli.command

@@ -9,7 +9,6 @@ in the (temporary) file. FixedBKB chooses its batch after 500 evaluations; BBKB 
 Times include compilation.
 """
 
-import shutil
 import tempfile
 import time
 import warnings
@@ -93,14 +92,7 @@ def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]
 
 
 def write_candidates(path: Path, count: int) -> None:
-    """Writes generated candidates to a file, chunk by chunk. Raises ValueError if the disk is too
-    small."""
-    needed, free = 4 * count * INPUTS, shutil.disk_usage(path.parent).free
-    if needed > free:
-        raise ValueError(
-            f"the file takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: use fewer"
-            " --arms, or set TMPDIR to a folder on another disk."
-        )
+    """Writes generated candidates to a file, chunk by chunk."""
     random = np.random.default_rng(0)
     table = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, INPUTS))
     offset = table.offset

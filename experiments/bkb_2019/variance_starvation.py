@@ -308,16 +308,11 @@ def main() -> None:
             for t in EVALUATIONS
         }
         runs = tidy_runs(config, outcomes)
-        summary = dict(
-            config=config, seeds=options.seeds, data="generated", methods=summarise(runs)
-        )
+        methods = summarise(runs)
+        summary = dict(config=config, seeds=options.seeds, data="generated", methods=methods)
         results.write(summary, runs, "GP draws evaluated on [0, 0.5]")
         first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
         tidy.write_table(options.out / FIGURE_TABLE, table_of(first_outcomes))
         draw(options.out)
-    curves = tidy.load(options.out).curves
-    columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
-    rows = curves[curves["metric"].isin(columns)].groupby(
-        ["t", "algorithm", "metric"], observed=True
-    )
-    print(rows["value"].mean().unstack())
+    for name, by_t in methods.items():
+        summaries.print_table(name, by_t)

@@ -46,12 +46,9 @@ class Method(NamedTuple):
 
 METHODS = {
     "bkb": Method(BKB(**COMMON)),
-    "restart_700": Method(BKB(**COMMON), 700),
     "restart_350": Method(BKB(**COMMON), 350),
-    "discount_0.999": Method(DiscountedBKB(**COMMON, discount=0.999)),
     "discount_0.998": Method(DiscountedBKB(**COMMON, discount=0.998)),
     "discount_0.995": Method(DiscountedBKB(**COMMON, discount=0.995)),
-    "window_1000": Method(WindowBKB(**COMMON, window=1_000)),
     "window_500": Method(WindowBKB(**COMMON, window=500)),
 }
 KINDS = ("drift", "jump")

@@ -102,15 +102,6 @@ def _macro(folder: Path) -> Space:
     return Space("NAS-Bench-Macro", onehot, scale(evaluations), neighbours, source)
 
 
-def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(features [12416, 17], codes [12416, 17], hashes). The features of edges and of operations
-    are each divided by their largest norm (BBKB D.2, THEORY 10.1)."""
-    table = _read_npz(CANDIDATES, folder)
-    edges, ops = table["adjacency_upper"][:, 1:-1].astype(float), table["is_conv3x3"].astype(float)
-    codes = np.concatenate([edges, ops], 1).astype(int)
-    return _scaled_halves(edges, ops), codes, table["module_hash"]
-
-
 def _scaled_halves(edges: np.ndarray, ops: np.ndarray) -> np.ndarray:
     return np.concatenate([half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)], 1)
 
@@ -138,17 +129,20 @@ def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Sourc
 
 
 def _mean_cells(folder: Path) -> Space:
-    features, codes, hashes = _cells(folder)
-    table = _read_npz(MEANS, folder)
-    if (table["module_hash"] != hashes).any():
+    """The cells of the paper, with features [12416, 17] of edges and of operations, each part
+    divided by its largest norm (BBKB D.2, THEORY 10.1)."""
+    cells, table = _read_npz(CANDIDATES, folder), _read_npz(MEANS, folder)
+    if (table["module_hash"] != cells["module_hash"]).any():
         raise ValueError(f"the rows of {MEANS.filename} are not those of {CANDIDATES.filename}.")
-    space = _of_means("NAS-Bench-101", features, table["mean_test_accuracy"], MEANS)
-    return space._replace(neighbours=_neighbours(codes))
+    edges, ops = cells["adjacency_upper"][:, 1:-1].astype(float), cells["is_conv3x3"].astype(float)
+    accuracy = table["mean_test_accuracy"]
+    space = _of_means("NAS-Bench-101", _scaled_halves(edges, ops), accuracy, MEANS)
+    return space._replace(neighbours=_neighbours(np.concatenate([edges, ops], 1).astype(int)))
 
 
 def _whole_space(folder: Path) -> Space:
     """All cells, with features [423624, 36]: 21 bits of the adjacency matrix and 5 operations
-    one-hot, each part divided by its largest norm, as in `_cells`."""
+    one-hot, each part divided by its largest norm, as in `_mean_cells`."""
     table = _read_npz(WHOLE, folder)
     edges = np.unpackbits(table["adjacency_upper"], axis=1)[:, :21].astype(float)
     ops = (table["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)

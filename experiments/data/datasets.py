@@ -144,22 +144,17 @@ def download(source: Source, path: Path) -> None:
                 pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
             )
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
-            content = _content_of(raw, source)
+        content = _content_of(raw, source)
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != source.sha256:
+            raise ValueError(
+                f"{source.member or path.name} at {source.url} has sha256 {digest}, expected"
+                f" {source.sha256}; nothing was written. {remedy}"
+            )
+        files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
     except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise OSError(
             f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
-        ) from error
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != source.sha256:
-        raise ValueError(
-            f"{source.member or path.name} at {source.url} has sha256 {digest}, expected"
-            f" {source.sha256}; nothing was written. {remedy}"
-        )
-    try:
-        files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
-    except OSError as error:
-        raise OSError(
-            f"Could not write {path.name} into {path.parent} ({error}). {remedy}"
         ) from error
 
 

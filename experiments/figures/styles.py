@@ -101,12 +101,9 @@ METHOD_STYLES = {
     "batched_exploration_quarter": ("batched exploration of T / 4", "#0072B2", (0, (1, 1.5))),
     "fixed_bkb_96": ("FixedBKB, batches of 96", "#009E73", (0, (2, 1.5))),
     "fixed_bkb_few": ("FixedBKB, batches of T / 4", "#E69F00", (0, (4, 1, 1, 1))),
-    "restart_700": ("restart 700", "#E69F00", (0, (5, 1.5))),
     "restart_350": ("restart 350", "#D55E00", "solid"),
-    "discount_0.999": ("discount 0.999", "#56B4E9", (0, (2, 1))),
     "discount_0.998": ("discount 0.998", "#56B4E9", (0, (5, 1, 1, 1))),
     "discount_0.995": ("discount 0.995", "#0072B2", (0, (4, 1, 1, 1))),
-    "window_1000": ("window 1,000", "#CC79A7", (0, (1, 1))),
     "window_500": ("window 500", "#CC79A7", "solid"),
 }
 

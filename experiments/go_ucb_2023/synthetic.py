@@ -29,10 +29,6 @@ from jsketch.problems import boxes
 from jsketch.show import full_repr
 
 NOISE_STD = 0.01
-TABLE_FIELDS = (
-    *("regret_ratio", "ratio_after_second_step", "ratio_last_10"),
-    *("simple_regret", "seconds_per_seed"),
-)
 PAPER_SEEDS = 5
 # {name: (function, n, T)}
 FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
@@ -186,5 +182,4 @@ def main() -> None:
         results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out)
     for function, part in functions.items():
-        rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
-        summaries.print_table(function, rows)
+        summaries.print_table(function, part["algorithms"])

@@ -9,7 +9,6 @@ repetition, so that regrets depend on the choice of methods. The entry "chosen" 
 configuration lists settings that the paper does not state.
 """
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,13 @@ from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
 from experiments.figures import drawing, plots
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
+from experiments.go_ucb_2023.loop import Config, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import environment, outputs, summaries, tidy
 from jsketch import loops
 from jsketch.show import full_repr
 
 Run = dict[str, np.ndarray]
-Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # {(model, data): {method: [S, n + T]}}
 
 N, T = 5, 25  # evaluations of the two phases
 ROOT_SEED = 0
@@ -56,10 +54,6 @@ TITLES = {
     "mlp": "multi-layer perceptron",
     "gradient_boosting": "gradient boosting",
 }
-TABLE_FIELDS = (
-    *("cumulative_regret", "more_than_go_ucb", "best_accuracy"),
-    *("improved_on_phase_one", "failed"),
-)
 PAPER_BEND = 23  # evaluations after which TuRBO's regret bends, according to the text on Figure 3b
 
 
@@ -98,19 +92,6 @@ def make(
         key = jax.random.fold_in(key, number)
     run = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
     return [dict(accuracy=run.y, x=run.x, errors=np.array(errors))]
-
-
-def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dict[str, Runs]:
-    """{problem: {method: runs}} of all methods on the problems (model, data)."""
-    # all data are read first, so that an error ends the experiment before its runs
-    for data in options.data:
-        classifiers.load(data, options.data_dir)
-    configs = {
-        f"{model}-{data}": {name: configure([model], [data], [name]) for name in options.algorithms}
-        for model, data in problems
-    }
-    make_run = partial(make, data_dir=options.data_dir)
-    return load_or_run(options.out, configs, options.repetitions, make_run, options.jobs)
 
 
 def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -163,17 +144,6 @@ def draw(folder: Path) -> None:
         plots.tuning_panels(folder / f"figure{FIGURES[data]}.png", panels, N, title)
 
 
-def tidy_runs(regrets: Regrets) -> list[tidy.Run]:
-    """All runs, as `tidy.write` takes them."""
-    t, runs = np.arange(1, N + T + 1), []
-    for (model, data), methods in regrets.items():
-        for name, values in methods.items():
-            config = dict(problem=f"{model}-{data}", algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
-            rows = [dict(t=t, regret=row, cumulative_regret=row.sum()) for row in values]
-            runs += tidy.runs_of(config, rows)
-    return runs
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, data_dir=None)
@@ -185,18 +155,29 @@ def main() -> None:
     help_text = "number of processes, each of which needs a core (default 1)"
     parser.add_argument("--jobs", type=cli.count, default=1, help=help_text)
     options = cli.parse(parser)
-    problems = [(model, data) for data in options.data for model in options.models]
-    parts, regrets = {}, {}
+    configs = {
+        f"{model}-{data}": {name: configure([model], [data], [name]) for name in options.algorithms}
+        for data in options.data
+        for model in options.models
+    }
     config = configure(options.models, options.data, options.algorithms)
     repetitions = options.repetitions
+    make_run = partial(make, data_dir=options.data_dir)
     with outputs.results_folder(options, "go_ucb_2023.tuning", config, repetitions) as results:
-        runs = run_all(problems, options)
-        for model, data in problems:
-            parts[f"{model}-{data}"], regrets[model, data] = summarise(runs[f"{model}-{data}"])
+        # all data are read first, so that an error ends the experiment before its runs
+        for data in options.data:
+            classifiers.load(data, options.data_dir)
+        parts, table, t = {}, [], np.arange(1, N + T + 1)
+        runs = load_or_run(options.out, configs, repetitions, make_run, options.jobs)
+        for problem, runs_of_methods in runs.items():
+            parts[problem], regrets = summarise(runs_of_methods)
+            for name, values in regrets.items():
+                settings = dict(problem=problem, algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
+                rows = [dict(t=t, regret=row, cumulative_regret=row.sum()) for row in values]
+                table += tidy.runs_of(settings, rows)
         versions = environment.versions() | {"scikit-learn": sklearn.__version__}
         summary = dict(config=config, repetitions=repetitions, versions=versions, problems=parts)
-        results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
+        results.write(summary, table, "tuning with 5 + 25 evaluations")
         draw(options.out)
     for problem, part in parts.items():
-        rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
-        summaries.print_table(problem, rows)
+        summaries.print_table(problem, part["algorithms"])

@@ -74,11 +74,10 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
 
 
-def run(
-    inputs: int, radius: float, counts: list[int], degrees: list[int], seeds: int
-) -> dict[str, np.ndarray]:
-    """The regrets [S,N] of every method after each of the N counts, and the bounds. In block i,
-    "growing" has degrees[i]."""
+def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
+    """The regrets at each n, with the degrees of "growing" and the numbers of its features. In
+    block i, "growing" has degrees[i]."""
+    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
@@ -95,22 +94,14 @@ def run(
     regrets = {
         name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
     }
-    bounds = [bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]
-    return regrets | dict(bound=np.array(bounds))
-
-
-def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
-    """The regrets at each n, with the degrees of "growing" and the numbers of its features."""
-    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
-    runs = run(inputs, radius, counts, degrees, seeds)
-    bounds = runs.pop("bound").mean(0)
+    bounds = np.mean([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)], axis=0)
     return dict(
         degrees=degrees,
         features=[basis_size(inputs, degree) for degree in degrees],
         bound=[round(float(value), DIGITS) for value in bounds],
         regret={
             name: [summaries.statistics(np.round(column, DIGITS), ci=True) for column in table.T]
-            for name, table in runs.items()
+            for name, table in regrets.items()
         },
     )
 

@@ -35,30 +35,6 @@ def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
     return campaigns.play_all(make, seeds, saved, options.threads)
 
 
-def report(
-    results: outputs.Folder, name: str, config: dict, pool: Pool, campaign_list: list[Campaign]
-) -> None:
-    """Prints and saves the results."""
-    seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
-    ours = published.statistics(name, pool, campaign_list)
-    setting, runs = published.SETTINGS[name], []
-    for seed, _, values, _ in campaign_list:
-        regret = np.nanmax(pool.values) - np.fmax.accumulate(values)
-        arrays = dict(t=np.arange(1, len(values) + 1), y=values, simple_regret=regret)
-        runs.append(tidy.Run(dict(problem=name, algorithm=config["method"]), seed, arrays))
-    columns = zip(setting.at, ours.T, strict=True)
-    summary = dict(
-        config=config,
-        cpu_seconds_a_campaign=seconds,
-        counted=setting.statistic,
-        ours={str(n): summaries.statistics(column, ci=True) for n, column in columns},
-        published={who: list(numbers) for who, numbers in setting.published.items()},
-    )
-    results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
-    print("\n".join(published.lines(name, ours, str(config["method"]))))
-    print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None)
@@ -71,14 +47,31 @@ def main() -> None:
     options = cli.parse(parser)
     if options.acquisition is not None and options.method != "suggest":
         parser.error("--acquisition is for --method suggest only")
-    setting = published.SETTINGS[options.pool]
+    name, setting, runs = options.pool, published.SETTINGS[options.pool], []
     pool = setting.load(options.data_dir)
     config = dict(
-        pool=options.pool,
+        pool=name,
         method=options.method,
         sizes=list(setting.sizes),
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
     )
     with outputs.results_folder(options, "pools", config, options.seeds) as results:
-        report(results, options.pool, config, pool, play(options, pool))
+        campaign_list = play(options, pool)
+        seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
+        ours = published.statistics(name, pool, campaign_list)
+        for seed, _, values, _ in campaign_list:
+            regret = np.nanmax(pool.values) - np.fmax.accumulate(values)
+            arrays = dict(t=np.arange(1, len(values) + 1), y=values, simple_regret=regret)
+            runs.append(tidy.Run(dict(problem=name, algorithm=options.method), seed, arrays))
+        columns = zip(setting.at, ours.T, strict=True)
+        summary = dict(
+            config=config,
+            cpu_seconds_a_campaign=seconds,
+            counted=setting.statistic,
+            ours={str(n): summaries.statistics(column, ci=True) for n, column in columns},
+            published={who: list(numbers) for who, numbers in setting.published.items()},
+        )
+        results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
+    print("\n".join(published.lines(name, ours, options.method)))
+    print(f"{seconds:.1f} CPU seconds a campaign, with compilation")

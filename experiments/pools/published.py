@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     sizes: tuple[int, ...]  # of the batches, the first one random
     at: tuple[int, ...]  # numbers of evaluations after which the statistic is computed
     statistic: str
-    published: Mapping[str, Sequence[float | None]]  # {method: the statistic after each of `at`}
+    published: Mapping[str, Sequence[float | None]] = {}  # {method: the statistic after each `at`}
 
 
 ARYLATION_AT = (5, 10, 15, 25, 50, 75)
@@ -41,7 +41,7 @@ _GB1 = Setting(
     libraries.gb1, (96,) * 5, tuple(96 * k for k in range(1, 6)), "best over maximum", GB1
 )
 _NANOPARTICLES = Setting(
-    libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found", {}
+    libraries.nanoparticles, (4,) * 12, (8, 16, 24, 32, 48), "share of best settings found"
 )
 SETTINGS = {
     "arylation_one_hot": Setting(
@@ -68,17 +68,16 @@ SETTINGS = {
         load=partial(libraries.nanoparticles, repeats=True)
     ),
     "crossed_barrel": Setting(
-        libraries.crossed_barrel, (5,) * 10, (5, 10, 25, 50), "best toughness", {}
+        libraries.crossed_barrel, (5,) * 10, (5, 10, 25, 50), "best toughness"
     ),
     "grain_boundary": Setting(
-        libraries.grain_boundary, (10,) * 10, (10, 30, 50, 100), "best value", {}
+        libraries.grain_boundary, (10,) * 10, (10, 30, 50, 100), "best value"
     ),
     "nasbench101": Setting(
         libraries.nasbench101,
         (10,) * 15,
         (10, 20, 50, 100, 150),
         "accuracy minus the best accuracy (percentage points)",
-        {},
     ),
 }
 # {library: n}, where the statistic is the share of the n best candidates that a campaign finds

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+import pandas as pd
 
 from experiments import claims, cli, commands
 from experiments.bbkb_2020 import claims as bbkb_2020
@@ -186,9 +187,8 @@ def record_text(parts: list[Part], root: Path) -> str:
     """A CSV table with a row for each claim: its rule, its verdict, and the results in `root` that
     the rule reads."""
     head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
-    buffer = io.StringIO()
-    table = csv.writer(buffer, lineterminator="\n")
-    table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
+    head += ("earlier verdicts", "change of the rule", "results", "commands")
+    rows = []
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
             sources = origins(claim, root)
@@ -197,8 +197,8 @@ def record_text(parts: list[Part], root: Path) -> str:
             row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
             row += ["; ".join(results)]
             row += ["; ".join(source["command"] for source in sources.values())]
-            table.writerow(row)
-    return buffer.getvalue()
+            rows.append(row)
+    return pd.DataFrame(rows, columns=head).to_csv(index=False, lineterminator="\n")
 
 
 def origins(claim: claims.Claim, root: Path) -> dict[str, dict[str, str]]:

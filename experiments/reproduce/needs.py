@@ -13,7 +13,9 @@ FILES: dict[str, tuple[Source, ...]] = {
     **{name: sources for name, (_, sources) in streams.SVMLIGHT.items()},
     "casp": (streams.CASP,),
     "susy": (streams.SUSY_SAMPLE,),
-    "nasbench101_means": (architectures.CANDIDATES, architectures.MEANS),
+    **dict.fromkeys(
+        ("nasbench101_means", "nasbench101"), (architectures.CANDIDATES, architectures.MEANS)
+    ),
     "nasbench101_whole": (architectures.WHOLE,),
     "macro": (architectures.MACRO,),
 }
@@ -58,8 +60,6 @@ def files(command: Command) -> tuple[Source, ...]:
     """The data files of a command; none when it generates its data."""
     option, default = OPTION.get(command.module, ("", ()))
     names = command.values(option) or default
-    if command.module.endswith(".widths"):  # its option names problems
-        names = tuple("nasbench101_means" if name == "nasbench101" else name for name in names)
     return tuple(file for name in names for file in FILES.get(name, ()))
 
 

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -72,14 +73,11 @@ def hardware() -> dict[str, Any]:
         lines = cpuinfo.read_text().splitlines()
         models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
         model = next(models, model)
-    has_affinity = hasattr(os, "sched_getaffinity")
-    memory: float | str = "unknown"
-    if hasattr(os, "sysconf"):
-        memory = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
+    has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
     return {
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1,
-        "memory_gb": memory,
+        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
         "devices": [f"{device.platform}: {device.device_kind}" for device in jax.devices()],
     }
 
@@ -92,8 +90,6 @@ def peak_memory() -> int:
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    import resource  # not available on Windows
-
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

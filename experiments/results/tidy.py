@@ -39,7 +39,6 @@ METRICS = {
     "batch_size": "evaluations in the batch of evaluation t",
     "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of"
     " evaluation t",
-    "width": "confidence width of the round of evaluation t",
     "seconds": "seconds up to t, without compilation: wall time; CPU time of all seeds together in"
     " beyond.contextual",
     "regret": "regret: of evaluation t in a box; cumulative up to example t in a stream, and up to"

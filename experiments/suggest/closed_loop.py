@@ -17,6 +17,8 @@ from experiments.figures import plots
 from experiments.results import outputs, summaries, tidy
 from jsketch.suggest import suggest
 
+ROUNDS, BATCH, RANDOM_SEEDS = 20, 8, 1_000
+
 
 def play(
     features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
@@ -32,18 +34,10 @@ def play(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=5, data_dir=None)
-    parser.add_argument("--rounds", type=cli.count, default=20)
-    parser.add_argument("--batch", type=cli.count, default=8)
-    parser.add_argument(
-        "--random-seeds", type=cli.count, default=1000, help="number of seeds of random batches"
-    )
     options = cli.parse(parser)
-    abalone = datasets.load("abalone", options.data_dir)
-    rounds, batch = options.rounds, options.batch
-    if rounds * batch > len(abalone.target):
-        parser.error(f"the library has {len(abalone.target)} candidates")
+    abalone, rounds, batch = datasets.load("abalone", options.data_dir), ROUNDS, BATCH
     config = dict(data=abalone.source, rounds=rounds, batch=batch, root_seed=0)
-    seeds = dict(suggested=options.seeds, random=options.random_seeds)
+    seeds = dict(suggested=options.seeds, random=RANDOM_SEEDS)
     with outputs.results_folder(options, "closed_loop", dict(config, seeds_of=seeds)) as results:
         largest, began = float(abalone.target.max()), time.perf_counter()
         suggested = [
@@ -54,7 +48,7 @@ def main() -> None:
         # random batches without repetition
         random = [
             np.random.default_rng(seed).permutation(abalone.target)[: rounds * batch]
-            for seed in range(options.random_seeds)
+            for seed in range(RANDOM_SEEDS)
         ]
         t, regrets, runs = np.arange(1, rounds + 1) * batch, {}, []
         for name, values in dict(suggested=suggested, random=random).items():

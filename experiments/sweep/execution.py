@@ -3,7 +3,7 @@ finished run."""
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,21 +105,9 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
             pass
 
 
-def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
-    """The runs of R tasks in one vmapped program, each array with a leading axis [R]. The capacity
-    grows for all runs if one of them needs it."""
-    bandits = jax.tree.map(
-        lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks]
-    )
-    keys = jax.vmap(key)(jnp.asarray([task.seed for task in tasks]))
-    clock = Clock(lambda evaluations, _: report(evaluations))
-    return advance(
-        bandits, job.problem, keys, None, job.horizon, layout="grid", clock=clock, steps=REPORTS
-    )
-
-
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
-    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with repetitions."""
+    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with repetitions.
+    The capacity grows for all runs of a program if one of them needs it."""
     chunk = min(chunk, len(tasks))
     imprecise = False
     for begin in range(0, len(tasks), chunk):
@@ -128,11 +116,16 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
         started, before = time.perf_counter(), job.bar.n
         share = len(chunk_tasks) / chunk
 
-        def report(evaluations: int, before: int = before, share: float = share) -> None:
+        def report(evaluations: int, _: Any, before: int = before, share: float = share) -> None:
             job.bar.n = before + round(evaluations * share)
             job.bar.refresh()
 
-        progress = rollouts(job, padded_tasks, report)
+        bandits = jax.tree.map(
+            lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in padded_tasks]
+        )
+        keys = jax.vmap(key)(jnp.asarray([task.seed for task in padded_tasks]))
+        settings: dict[str, Any] = dict(layout="grid", clock=Clock(report), steps=REPORTS)
+        progress = advance(bandits, job.problem, keys, None, job.horizon, **settings)
         imprecise = imprecise or bool(progress.imprecise.any())
         seconds = (time.perf_counter() - started) / len(chunk_tasks)
         for index, task in enumerate(chunk_tasks):

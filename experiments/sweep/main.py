@@ -200,10 +200,8 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
     """Runs all shards as an array of jobs ("slurm": through Slurm, "local": as processes of this
     machine) and waits for them; their output is in the folder jobs/. Raises ValueError when
     submitit is not installed or refuses a parameter, and when a job failed."""
-    try:
-        submitit = importlib.import_module("submitit")
-    except ImportError as error:
-        raise ValueError("--cluster needs submitit: pip install 'jsketch[cluster]'") from error
+    environment.package_versions("submitit")
+    submitit = importlib.import_module("submitit")
     try:
         executor = submitit.AutoExecutor(folder=sweep.out.resolve() / "jobs", cluster=cluster)
         # submitit's default is five minutes

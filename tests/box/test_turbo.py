@@ -7,10 +7,10 @@ import pytest
 from oracles import check_law
 from scipy.stats import qmc
 
-from experiments.bench.boxes import NOISELESS
 from jsketch import loops
 from jsketch.box import Turbo, history
 from jsketch.box import regression as gp
+from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.trust_regions import sobol
@@ -272,5 +272,6 @@ def test_ackley_in_ten_dimensions():
     variance) the likeliest GP explains the ripples as noise. Regions may shrink to 2^-9 of the box;
     at 2^-7, the limit of the paper, the best point is 0.1 below the maximum."""
     problem = boxes.ackley(10)
-    run = loops.run(NOISELESS, problem, jax.random.split(KEY, 20), 400)
+    noiseless = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
+    run = loops.run(noiseless, problem, jax.random.split(KEY, 20), 400)
     assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18

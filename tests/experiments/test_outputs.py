@@ -144,8 +144,6 @@ def test_one_writer_at_a_time(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
-    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "generated")
-    monkeypatch.setattr(demo.datasets, "load", lambda *arguments: small)
     (tmp_path / "file").touch()
     (tmp_path / tidy.CURVES).touch()
     for out, words in (
