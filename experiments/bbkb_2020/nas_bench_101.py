@@ -144,7 +144,8 @@ def draw(folder: Path) -> None:
     plots.simple_regret(folder / "simple_regret.png", regrets, title, published)
 
 
-def parse() -> argparse.Namespace:
+@cli.command
+def main() -> None:
     parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     help_text = "number of random initial evaluations"
@@ -161,12 +162,6 @@ def parse() -> argparse.Namespace:
         parser.error(
             f"{', '.join(sorted(unable))} cannot start from earlier evaluations; use --initial 0"
         )
-    return options
-
-
-@cli.command
-def main() -> None:
-    options = parse()
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
     if space.neighbours is None:

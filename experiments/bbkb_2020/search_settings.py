@@ -57,11 +57,6 @@ def problem_of(space: architectures.Space, c: Config) -> Any:
     return problems.finite_arms(space.features, space.lowest + space.span * scaled, c["noise"])
 
 
-def make(algorithm: str, c: Config) -> Any:
-    """BBKB with the configuration."""
-    return ALGORITHMS[algorithm](c).replace(max_batch=10_000, capacity=64)
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
@@ -83,7 +78,8 @@ def main() -> None:
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
             problem, seeds = problem_of(space, config), {ALGORITHM: options.seeds}
             runs, entries, rows = bandit_runs.run_all(
-                make, problem, setting, {ALGORITHM: config}, folder, seeds
+                lambda name, c: ALGORITHMS[name](c).replace(max_batch=10_000, capacity=64),
+                *(problem, setting, {ALGORITHM: config}, folder, seeds),
             )
             # in units of accuracy
             span = space.span if config["rewards"] == "scaled" else 1.0

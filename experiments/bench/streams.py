@@ -43,19 +43,14 @@ TASKS = {
 }
 
 
-def load(task: Task, data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """The stream, xs [n,d] and ys [n]."""
-    if task.generated is None:
-        stream = streams.load_stream(task.stream, "authors", data_dir)
-        return stream.xs, stream.ys
-    random = np.random.default_rng(0)
-    xs = random.uniform(size=task.generated)
-    return xs, np.sin(xs.sum(1)) + 0.1 * random.standard_normal(len(xs))
-
-
 def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, Any]:
     """The row of a task, which is timed from the first example of its stream to the last."""
-    xs, ys = load(task, options.data_dir)
+    if task.generated is None:
+        xs, ys, *_ = streams.load_stream(task.stream, "authors", options.data_dir)
+    else:
+        random = np.random.default_rng(0)
+        xs = random.uniform(size=task.generated)
+        ys = np.sin(xs.sum(1)) + 0.1 * random.standard_normal(len(xs))
     inputs, labels = jnp.asarray(xs), jnp.asarray(ys)
     config = large_scale.configure(task.method, task.stream)
     forecaster = large_scale.make_forecaster(config, xs.shape[1], len(ys))

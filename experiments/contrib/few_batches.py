@@ -49,16 +49,13 @@ def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
     if name == "known_norm":
         point_key, draw_key = jax.random.split(jax.random.key(11))
         points = jax.random.uniform(point_key, (500, 2))
-        kernel = kernels.Gaussian(0.2)
-        problem = problems.rkhs_draw(draw_key, kernel, points, 0.1, norm=NORM)
-        return problem, shared_parameters(0.2, 0.1, NORM)
-    problem, lengthscale, noise = widths_experiment.load(name, data_dir)
-    return problem, shared_parameters(lengthscale, noise, 1.0)
-
-
-def shared_parameters(lengthscale: float, noise: float, norm: float) -> dict[str, Any]:
-    """The parameters that all methods share."""
-    return dict(
+        lengthscale, noise, norm = 0.2, 0.1, NORM
+        kernel = kernels.Gaussian(lengthscale)
+        problem = problems.rkhs_draw(draw_key, kernel, points, noise, norm=norm)
+    else:
+        problem, lengthscale, noise = widths_experiment.load(name, data_dir)
+        norm = 1.0
+    return problem, dict(
         kernel=kernels.Gaussian(lengthscale),
         regularization=noise**2,
         noise_std=noise,

@@ -50,12 +50,11 @@ from experiments.figures.styles import label
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 JUDGED_FORM, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
-INITIAL = 5  # evaluations of phase I in tuning
+INITIAL = 5  # evaluations of phase I, in tuning and on f1
 MAX_FLAT_SLOPE = 0.01  # regret per step divided by that of the uniform policy
 MIN_LAST_SHARE = 0.75  # regret per step at the end divided by that of the whole run
 BEND, MAX_BEND_RATIO = 23, 0.5  # t of the bend; regret per step after / before it
 FIRST_STEPS = 7  # evaluations on f1 after which phase I and two optimistic steps are over
-PHASE_I = 5  # evaluations of phase I on f1
 WORDS = {True: "holds", False: "fails", None: "is undecided"}
 LEADS = {True: "leads", False: "does not lead", None: "is undecided"}
 
@@ -161,7 +160,7 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
     text, note = "", ""
     if name == JUDGED_FORM:
         plateau = MAX_FLAT_SLOPE * uniform
-        phases = np.split(regrets[name], [PHASE_I], axis=1)
+        phases = np.split(regrets[name], [INITIAL], axis=1)
         phase_1, phase_2 = (part.min(1) <= plateau for part in phases)
         text = (
             f" Of the {(~phase_1).sum()} repetitions without such a point in phase I, phase II"
@@ -197,7 +196,7 @@ def least_bars(source: Source) -> Finding:
 
     holds, text = _agree(rule, _baselines(source, "f1"))
     uniform = number(source, "functions", "f1", "uniform_regret")
-    on_plateau = regrets[JUDGED_FORM][:, :PHASE_I].min(1) <= MAX_FLAT_SLOPE * uniform
+    on_plateau = regrets[JUDGED_FORM][:, :INITIAL].min(1) <= MAX_FLAT_SLOPE * uniform
     forms = {name: regrets[name].sum(1).std(ddof=1) for name in OTHER_FORMS}
     return Finding(
         f"Standard deviations: GO-UCB {ours.std(ddof=1):.1f}, others (over GO-UCB's): {text}",

@@ -22,7 +22,7 @@ from jax import Array
 from experiments import cli
 from experiments.figures.styles import label
 from experiments.pkawv_2019 import rates
-from experiments.results import outputs, store, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from jsketch import kernels, loops, online
 from jsketch.scale import segments
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -106,11 +106,10 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
     )
 
 
-def tabulate(folder: Path) -> None:
-    """Writes regret.csv from summary.json: a row for each stream and n."""
-    summary = store.read_json(folder / tidy.PROVENANCE)
-    counts, rows, methods = summary["config"]["counts"], [], []
-    for name, entry in summary["measured"].items():
+def tabulate(folder: Path, counts: list[int], measured: dict[str, Any]) -> None:
+    """Writes regret.csv: a row for each stream and n."""
+    rows, methods = [], []
+    for name, entry in measured.items():
         methods = list(entry["regret"])
         for i, n in enumerate(counts):
             regrets = [f"{entry['regret'][method][i]['mean']:.1f}" for method in methods]
@@ -143,4 +142,4 @@ def main() -> None:
             print(f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {last}")
         data = "made up: a function of the Gaussian kernel's space with noise"
         results.write(dict(config=config, data=data, measured=measured))
-        tabulate(options.out)
+        tabulate(options.out, options.counts, measured)

@@ -183,16 +183,6 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     return curve
 
 
-def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tidy.Run:
-    """The curve of a method for `tidy.write`, with error rates only if labels are classes."""
-    arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
-    if not classes:
-        arrays.pop("error_rate")
-    settings = {name: value for name, value in config.items() if name not in ("data", "method")}
-    run_config = dict(problem=config["data"], algorithm=config["method"], **settings)
-    return tidy.Run(run_config, config["seed"], arrays)
-
-
 def draw(folder: Path) -> None:
     """Draws loss.png, time.png, loss_at_time.png, and error.png if labels are classes, from the
     tables in the folder."""
@@ -259,7 +249,13 @@ def main() -> None:
             },
         )
         title = f"{data}, n = {len(stream.ys):,}, scaling '{scaling}'"
-        table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
+        table = []
+        for name, curve in curves.items():
+            arrays = {"t" if metric == "n" else metric: a for metric, a in curve.items()}
+            if not stream.classes:
+                arrays.pop("error_rate")
+            run_config = {n: v for n, v in configs[name].items() if n not in ("data", "method")}
+            table.append(tidy.Run(dict(problem=data, algorithm=name, **run_config), seed, arrays))
         results.write(summary, table, title)
         draw(options.out)
     summaries.print_table(title, summary["methods"])

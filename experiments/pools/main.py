@@ -7,7 +7,6 @@ A campaign starts with a random batch; `jsketch.suggest` with its defaults choos
 defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
-import argparse
 from functools import partial
 
 import numpy as np
@@ -15,24 +14,8 @@ import numpy as np
 from experiments import cli
 from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
-from experiments.pools.libraries import Pool
 from experiments.results import outputs, store, summaries, tidy
 from jsketch.suggest.tables.options import ACQUISITIONS
-
-
-def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
-    """The campaigns of all seeds; finished ones are read from the folder."""
-    sizes = published.SETTINGS[options.pool].sizes
-
-    def make(seed: int) -> Campaign:
-        if options.method != "suggest":
-            return baselines.play(pool, sizes, seed, baselines.CHOOSERS[options.method])
-        chooser = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-        return campaigns.play(pool, sizes, seed, chooser)
-
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    saved = partial(store.run_path, options.out, options.method)
-    return campaigns.play_all(make, seeds, saved, options.threads)
 
 
 @cli.command
@@ -56,8 +39,17 @@ def main() -> None:
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
     )
+
+    def make(seed: int) -> Campaign:
+        if options.method != "suggest":
+            return baselines.play(pool, setting.sizes, seed, baselines.CHOOSERS[options.method])
+        chooser = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
+        return campaigns.play(pool, setting.sizes, seed, chooser)
+
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    saved = partial(store.run_path, options.out, options.method)
     with outputs.results_folder(options, "pools", config, options.seeds) as results:
-        campaign_list = play(options, pool)
+        campaign_list = campaigns.play_all(make, seeds, saved, options.threads)
         seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
         ours = published.statistics(name, pool, campaign_list)
         for seed, _, values, _ in campaign_list:

@@ -63,17 +63,17 @@ class Part(NamedTuple):
     sections: list[Section]
 
 
-def part_of(paper: claims.Paper, root: Path) -> Part:
-    """The verdicts and the experiments of a paper from the results in `root`."""
+def parts_of(root: Path) -> list[Part]:
+    """The verdicts and the experiments of all papers from the results in `root`."""
     by_folder = commands.commands_by_folder()
-    return Part(
-        paper,
-        [claims.judge(claim, root) for claim in paper.claims],
-        [
-            section(experiment, root / experiment.folder, by_folder[experiment.folder].text())
-            for experiment in paper.experiments
-        ],
-    )
+    return [
+        Part(
+            paper,
+            [claims.judge(claim, root) for claim in paper.claims],
+            [section(e, root / e.folder, by_folder[e.folder].text()) for e in paper.experiments],
+        )
+        for paper in PAPERS
+    ]
 
 
 def section(experiment: claims.Experiment, folder: Path, command: str) -> Section:
@@ -150,7 +150,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
             f"there is no folder {root}: run an experiment first, or name it with --results."
         )
     files.check_folder(out)
-    parts = [part_of(paper, root) for paper in PAPERS]
+    parts = parts_of(root)
     for page_section in [one for part in parts for one in part.sections]:
         for file in page_section.figures:
             place = Path(page_section.experiment.folder, file)

@@ -205,15 +205,6 @@ def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, s
     return failed, skipped
 
 
-def report(options: argparse.Namespace) -> int:
-    """Builds the report of the results. Returns the exit status."""
-    page = Path("report").resolve() if options.out == RESULTS else options.out / "report"
-    notice = ("--notice", quick.NOTICE) if options.quick else ()
-    arguments = ("--results", str(options.out), "--out", str(page), *notice)
-    print("\nThe report:", flush=True)
-    return execute(("-m", "experiments.report.main", *arguments), None, {})
-
-
 @cli.command
 def main() -> None:
     options = parse()
@@ -223,7 +214,11 @@ def main() -> None:
         return
     files.check_folder(options.out)
     failed, skipped = run_all(steps, options)
-    if report(options):
+    page = Path("report").resolve() if options.out == RESULTS else options.out / "report"
+    notice = ("--notice", quick.NOTICE) if options.quick else ()
+    arguments = ("--results", str(options.out), "--out", str(page), *notice)
+    print("\nThe report:", flush=True)
+    if execute(("-m", "experiments.report.main", *arguments), None, {}):
         failed["report"] = "the report could not be built; the reason is above"
     for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
         if reasons:
