@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import cli
-from experiments.bbkb_2020 import methods, regret
+from experiments.bbkb_2020 import regret
+from experiments.bbkb_2020.methods import ALGORITHMS
 from experiments.figures import plots
 from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
@@ -41,7 +42,8 @@ def main() -> None:
         for name, config in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
             _, algorithms, runs = bandit_runs.run_all(
-                methods.make, problem, options.dataset, config, folder, seeds
+                lambda name, c: ALGORITHMS[name](c),
+                *(problem, options.dataset, config, folder, seeds),
             )
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
             table += runs

@@ -114,16 +114,6 @@ def _growth_with_code_width(source: Source) -> str:
     return f"With the code's width: {interval_texts(powers, 2)}."
 
 
-def _at_lengthscales(table: dict[str, dict[str, float]], keys: list[str], source: Source) -> str:
-    """The ratios in `table`, {algorithm: {lengthscale: ratio}}, at the lengthscales `keys`."""
-    parts = []
-    for key in keys:
-        horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
-        ratios = list_numbers(table, [row[key] for row in table.values()], 3)
-        parts.append(f"At {key}: {ratios} (T = {horizon:,}).")
-    return " ".join(parts)
-
-
 @empty_if_missing
 def _search_settings(source: Source) -> str:
     """The number of seeds that find the best cell, for each setting of the architecture search."""
@@ -468,12 +458,16 @@ def widest_range(source: Source) -> Finding:
     good = {name: sum(ratio <= limit for ratio in row.values()) for name, row in table.items()}
     ours = max(good[rule] for rule in BATCH_RULES if rule in good)
     holds = all(ours > count for name, count in good.items() if name not in BATCH_RULES)
-    poor = [key for key, ratio in table[BATCH_RULES[0]].items() if ratio > limit]
+    poor, notes = [key for key, ratio in table[BATCH_RULES[0]].items() if ratio > limit], []
+    for key in () if holds else poor[:2]:
+        horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
+        ratios = list_numbers(table, [row[key] for row in table.values()], 3)
+        notes.append(f"At {key}: {ratios} (T = {horizon:,}).")
     return Finding(
         f"Lengthscales within {MAX_REGRET_RATIO} times {least:.3f}:"
         f" {list_numbers(good, good.values(), 0)}.",
         holds,
-        "" if holds else _at_lengthscales(table, poor[:2], source),
+        " ".join(notes),
     )
 
 

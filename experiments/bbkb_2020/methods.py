@@ -114,8 +114,3 @@ def add_width(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses between the widths."""
     help_text = "of the theorems, of the authors' code, or of the theorems with sqrt(C) for C"
     parser.add_argument("--width", choices=WIDTHS, default="theory", help=help_text)
-
-
-def make(name: str, c: Config) -> Any:
-    """The algorithm `name` with the settings of a configuration."""
-    return ALGORITHMS[name](c)

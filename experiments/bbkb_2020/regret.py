@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_width, make
+from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_width
 from experiments.data import datasets
 from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
@@ -91,7 +91,8 @@ def main() -> None:
     with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
         seeds = bandit_runs.seeds_of(options)
         _, algorithms, runs = bandit_runs.run_all(
-            make, problem, options.dataset, configs, options.out, seeds
+            lambda name, c: ALGORITHMS[name](c),
+            *(problem, options.dataset, configs, options.out, seeds),
         )
         shared = bandit_runs.shared_fields(options, source)
         results.write(dict(config=configs, **shared, algorithms=algorithms), runs, title(options))

@@ -35,16 +35,14 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run(bandit, problem, keys, horizon)
         median, _ = seconds(partial(loops.run, bandit, problem, keys, horizon), repeats)
-        yield (
-            f"{count} seeds, T = {horizon:,}",
-            dict(
-                run_seconds=median,
-                compile_seconds=first.compile_seconds,
-                milliseconds_a_seed=1e3 * median / count,
-                regret_ratio=regret_ratio(first.trace, problem),
-                peak_gigabytes=peak_gigabytes(),
-            ),
+        row = dict(
+            run_seconds=median,
+            compile_seconds=first.compile_seconds,
+            milliseconds_a_seed=1e3 * median / count,
+            regret_ratio=regret_ratio(first.trace, problem),
+            peak_gigabytes=peak_gigabytes(),
         )
+        yield f"{count} seeds, T = {horizon:,}", row
 
 
 def arms() -> Iterator[tuple[str, Row]]:
@@ -67,17 +65,15 @@ def arms() -> Iterator[tuple[str, Row]]:
             key = jax.random.key(0)
             first, again = (loops.run(bandit, arm_problem, key, HORIZON) for _ in range(2))
             rounds = int(again.trace.round[-1]) + 1
-            yield (
-                f"A = {count:,}, {jnp.dtype(dtype).name}",
-                dict(
-                    run_seconds=again.run_seconds,
-                    compile_seconds=first.compile_seconds,
-                    milliseconds_a_round=1e3 * again.run_seconds / rounds,
-                    dictionary_size=int(again.trace.dictionary_size[-1]),
-                    regret_ratio=regret_ratio(again.trace, arm_problem),
-                    peak_gigabytes=peak_gigabytes(),
-                ),
+            row = dict(
+                run_seconds=again.run_seconds,
+                compile_seconds=first.compile_seconds,
+                milliseconds_a_round=1e3 * again.run_seconds / rounds,
+                dictionary_size=int(again.trace.dictionary_size[-1]),
+                regret_ratio=regret_ratio(again.trace, arm_problem),
+                peak_gigabytes=peak_gigabytes(),
             )
+            yield f"A = {count:,}, {jnp.dtype(dtype).name}", row
 
 
 def regret_ratio(trace: loops.Trace, problem: Any) -> float:

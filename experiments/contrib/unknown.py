@@ -61,14 +61,6 @@ class Setting(NamedTuple):
     regularization: float
 
 
-def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
-    """RKHS norm of the function with values f, without eigenvectors dominated by rounding."""
-    values, vectors = np.linalg.eigh(gram)
-    significant = values > 1e-10 * values.max()
-    coefficients = f @ vectors[:, significant]
-    return float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
-
-
 def draw_of_gp(options: argparse.Namespace) -> Setting:
     """The setting of a function of lengthscale 0.2 on 500 points of the square."""
     noise, scale = 0.1, 0.2
@@ -76,7 +68,11 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
     arms_key, f_key = jax.random.split(jax.random.key(0))
     arms = jax.random.uniform(arms_key, (POINTS, 2))
     problem = problems.gp_draw(f_key, kernel, arms, noise)
-    norm = norm_of(np.asarray(problem.mean_reward), np.asarray(kernel.gram(arms, arms)))
+    values, vectors = np.linalg.eigh(np.asarray(kernel.gram(arms, arms)))
+    significant = values > 1e-10 * values.max()  # the others are dominated by rounding
+    coefficients = np.asarray(problem.mean_reward) @ vectors[:, significant]
+    # the RKHS norm of the function
+    norm = float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
     # (theta_0 / theta)^(d/2) of Lemma 2.1, with d = 2, from the right lengthscale
     bounds = tuple(norm / factor for factor in FACTORS)
     return Setting(problem, scale, noise, bounds, options.horizon or 500, noise**2)

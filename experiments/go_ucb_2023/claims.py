@@ -119,9 +119,7 @@ def _per_step(source: Source, function: str, regrets: Regrets) -> str:
 
 def best_on(source: Source, function: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same seeds."""
-    regrets = _regrets(source, function)
-    sets = _baselines(source, function)
-
+    regrets, sets = _regrets(source, function), _baselines(source, function)
     with_turbo = {name: part | {"turbo": regrets["turbo"]} for name, part in sets.items()}
     holds, gaps = _agree(partial(_lead, ours=regrets[JUDGED_FORM]), with_turbo)
     forms = "; ".join(

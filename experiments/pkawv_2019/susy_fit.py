@@ -11,8 +11,6 @@ The inputs are scaled to [-1, 1] as in the paper, to [0, 1] as in the authors' c
 of mean 0 and variance 1.
 """
 
-from pathlib import Path
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +21,6 @@ from jsketch.sketch.taylor import Taylor
 
 LENGTHSCALE, FOLDS = 4.0, 5
 STANDARDIZED = "standardized"
-SCALINGS = (*streams.SCALINGS, STANDARDIZED)
 
 
 def error(predictions: np.ndarray, labels: np.ndarray) -> float:
@@ -50,27 +47,23 @@ def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
     )
 
 
-def load(scaling: str, data_dir: Path | None, limit: int | None) -> streams.Stream:
-    """The sample of SUSY with one of the scalings of the inputs."""
-    if scaling != STANDARDIZED:
-        return streams.load_stream("susy", scaling, data_dir, 0, limit)
-    stream = streams.load_stream("susy", "authors", data_dir, 0, limit)
-    return stream._replace(xs=(stream.xs - stream.xs.mean(0)) / stream.xs.std(0))
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, data_dir=None, limit=None)
     parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2])
     options = cli.parse(parser)
-    data = {name: load(name, options.data_dir, options.limit) for name in SCALINGS}
+    data = {
+        name: streams.load_stream("susy", name, options.data_dir, 0, options.limit)
+        for name in streams.SCALINGS
+    }
+    susy = data["authors"]
+    data[STANDARDIZED] = susy._replace(xs=(susy.xs - susy.xs.mean(0)) / susy.xs.std(0))
     config = dict(degrees=options.degrees, limit=options.limit, lengthscale=LENGTHSCALE)
     with outputs.results_folder(options, "pkawv_2019.susy_fit", config) as results:
         scalings = {
             name: {f"taylor_{m}": errors(m, stream.xs, stream.ys) for m in options.degrees}
             for name, stream in data.items()
         }
-        susy = data[STANDARDIZED]
         summary = dict(config=config, data=susy.source, examples=len(susy.ys), scalings=scalings)
         results.write(summary)
     for name, methods in scalings.items():

@@ -74,7 +74,10 @@ def results_folder(
         record = read_record(out)
         holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
         if options.overwrite and holds_results and record.get("begun") != session:
-            clear(out)
+            # the tables stay until new tables replace them
+            for file in (out / "runs").rglob("*"):
+                if file.suffix in (".npz", ".json"):
+                    file.unlink()
             record = dict(tables=None, commits=[], replaces=True)
         else:
             check(out, record, session, options.keep)
@@ -153,10 +156,3 @@ def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     if after["seeds"] < before["seeds"]:
         losses.append(f"seeds was {before['seeds']}, is now {after['seeds']}")
     return losses
-
-
-def clear(out: Path) -> None:
-    """Removes the runs and their records. The tables stay until new tables replace them."""
-    for file in (out / "runs").rglob("*"):
-        if file.suffix in (".npz", ".json"):
-            file.unlink()

@@ -21,13 +21,6 @@ from jsketch.types import PRNGKey
 
 POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
-SUMMARY_FIELDS = (
-    "final_regret_ratio",
-    "batches",
-    "dictionary_size",
-    "run_seconds",
-    "compile_seconds",
-)
 
 Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]  # {algorithm: the arrays of each seed}
@@ -201,15 +194,18 @@ def run_all(
 
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """The entry of an algorithm in summary.json."""
-    column = {field: np.array([float(run[field]) for run in runs]) for field in SUMMARY_FIELDS}
+
+    def column(field: str) -> np.ndarray:
+        return np.array([float(run[field]) for run in runs])
+
     return dict(
         seeds=len(runs),
         horizon=int(runs[0]["t"][-1]),
-        regret_ratio=summaries.statistics(column["final_regret_ratio"], ci=True),
-        batches=summaries.statistics(column["batches"]),
-        dictionary_size=summaries.statistics(column["dictionary_size"]),
-        run_seconds=float(column["run_seconds"].mean()),
-        compile_seconds=float(column["compile_seconds"].sum()),
+        regret_ratio=summaries.statistics(column("final_regret_ratio"), ci=True),
+        batches=summaries.statistics(column("batches")),
+        dictionary_size=summaries.statistics(column("dictionary_size")),
+        run_seconds=float(column("run_seconds").mean()),
+        compile_seconds=float(column("compile_seconds").sum()),
     )
 
 
