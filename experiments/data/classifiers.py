@@ -146,8 +146,8 @@ def evaluate(
     """(the share of test rows that are classified correctly, ""), computed on one thread, or (NaN,
     the reason) if the evaluation fails. MemoryError and OSError are failures of the machine and are
     raised."""
-    train, test = split(dataset.target, repetition)
     try:
+        train, test = split(dataset.target, repetition)
         estimator = MODELS[model].build(random_state=repetition, **hyperparameters)
         with threadpool_limits(1), warnings.catch_warnings():
             # max_iter may be too small for convergence

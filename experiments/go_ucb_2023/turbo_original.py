@@ -37,13 +37,14 @@ OURS, ORIGINAL = "turbo", "original"
 PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 
-LEVY_BOX = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
 # Ackley's box is that of the paper, Levy's that of the example in the authors' repository,
 # Rastrigin's that of GO-UCB's f3
 FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
     "ackley": partial(boxes.ackley, INPUTS),
     "rastrigin": partial(boxes.rastrigin, INPUTS),
-    "levy": lambda: dataclasses.replace(boxes.levy(INPUTS), domain=LEVY_BOX),
+    "levy": lambda: dataclasses.replace(
+        boxes.levy(INPUTS), domain=Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
+    ),
 }
 
 
