@@ -140,21 +140,27 @@ def split(target: np.ndarray, repetition: int) -> tuple[np.ndarray, np.ndarray]:
     return list(folds.split(np.zeros((len(target), 1)), target))[repetition % FOLDS]
 
 
+def accuracy(
+    model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]
+) -> float:
+    """The share of test rows that are classified correctly, computed on one thread. Raises the
+    errors of scikit-learn."""
+    train, test = split(dataset.target, repetition)
+    estimator = MODELS[model].build(random_state=repetition, **hyperparameters)
+    with threadpool_limits(1), warnings.catch_warnings():
+        # max_iter may be too small for convergence
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator.fit(dataset.features[train], dataset.target[train])
+        return float((estimator.predict(dataset.features[test]) == dataset.target[test]).mean())
+
+
 def evaluate(
     model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]
 ) -> tuple[float, str]:
-    """(the share of test rows that are classified correctly, ""), computed on one thread, or (NaN,
-    the reason) if the evaluation fails. MemoryError and OSError are failures of the machine and are
-    raised."""
+    """(`accuracy`, ""), or (NaN, the reason) if the evaluation fails. MemoryError and OSError are
+    failures of the machine and are raised."""
     try:
-        train, test = split(dataset.target, repetition)
-        estimator = MODELS[model].build(random_state=repetition, **hyperparameters)
-        with threadpool_limits(1), warnings.catch_warnings():
-            # max_iter may be too small for convergence
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            estimator.fit(dataset.features[train], dataset.target[train])
-            predicted = estimator.predict(dataset.features[test])
-        return float((predicted == dataset.target[test]).mean()), ""
+        return accuracy(model, dataset, repetition, hyperparameters), ""
     except (MemoryError, OSError):
         raise
     except Exception as error:
