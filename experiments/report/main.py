@@ -187,7 +187,7 @@ def record_text(parts: list[Part], root: Path) -> str:
     """A CSV table with a row for each claim: its rule, its verdict, and the results in `root` that
     the rule reads."""
     head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
-    head += ("earlier verdicts", "change of the rule", "results", "commands")
+    more = ("earlier verdicts", "change of the rule", "results", "commands")
     rows = []
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
@@ -198,7 +198,7 @@ def record_text(parts: list[Part], root: Path) -> str:
             row += ["; ".join(results)]
             row += ["; ".join(source["command"] for source in sources.values())]
             rows.append(row)
-    return pd.DataFrame(rows, columns=head).to_csv(index=False, lineterminator="\n")
+    return pd.DataFrame(rows, columns=(*head, *more)).to_csv(index=False, lineterminator="\n")
 
 
 def origins(claim: claims.Claim, root: Path) -> dict[str, dict[str, str]]:
