@@ -131,8 +131,11 @@ def finish(
 
 
 def save(figure: plt.Figure, path: Path) -> None:
-    """Writes the figure as PNG to `path`, and as SVG beside it."""
+    """Writes the figure as PNG to `path` and as SVG beside it, or only as PDF if `path` ends in
+    .pdf."""
     kinds: tuple[tuple[str, Any], ...] = (("svg", {"Date": None}), ("png", None))
+    if path.suffix == ".pdf":
+        kinds = (("pdf", {"CreationDate": None}),)
     for kind, metadata in kinds:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, metadata=metadata)
