@@ -186,7 +186,7 @@ class PointBBKB(SketchedBandit):
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-        new_points = distinct_points(old, query, counts.observed_slots(query, y))
+        new_points = distinct_points(old, query, query.mask & jnp.isfinite(y))
         added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
             old, feedback, query, self.confidence_width(state), key, self, added=added

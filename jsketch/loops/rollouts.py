@@ -154,14 +154,14 @@ def rollout(
     Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
     checks.horizon(horizon)
-    checks.bandit(algorithm)
+    checks.pytree_component("the algorithm", algorithm)
     key = checks.one_key(key=key)
     if isinstance(getattr(problem, "domain", None), Box):
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
-    checks.problem(problem)
+    checks.pytree_component("the problem", problem)
     roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until

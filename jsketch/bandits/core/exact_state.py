@@ -102,7 +102,7 @@ def observe(
 ) -> tuple[State, Info]:
     """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
-    observed, arms = counts.observed_slots(query, y), state.domain.features
+    observed, arms = query.mask & jnp.isfinite(y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:

@@ -113,7 +113,7 @@ class FeatureBandit(Algorithm):
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def step(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
             return observe(posterior, state.whitened, query.index[i], y[i], observed[i])
