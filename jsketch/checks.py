@@ -335,7 +335,12 @@ def arms(domain: Any) -> Arms:
 def rows_of_arms(features: Any, warns: bool = True) -> Any:
     """The features of arms [A, d] as a NumPy or JAX array. warns: warn about constant features and
     about arms with equal features, as `arms` does."""
-    features = as_array(features)
+    if not isinstance(features, np.ndarray | jax.Array):
+        try:
+            features = np.asarray(features)
+            features = features if features.dtype.kind in "fcV" else features.astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"features must be a matrix of numbers: {error}.") from error
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
@@ -369,17 +374,6 @@ def rows_of_arms(features: Any, warns: bool = True) -> Any:
             " they are the same arm."
         )
     return features
-
-
-def as_array(features: Any) -> Any:
-    """The features as an array: arrays stay as they are, others become floating point numbers."""
-    if isinstance(features, np.ndarray | jax.Array):
-        return features
-    try:
-        numbers = np.asarray(features)
-        return numbers if numbers.dtype.kind in "fcV" else numbers.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"features must be a matrix of numbers: {error}.") from error
 
 
 def example(x: Any) -> Array:

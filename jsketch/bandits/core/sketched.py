@@ -254,7 +254,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
-    feature_map, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
+    feature_map, z = nystrom.build(kernel, rows.take(arms, index), mask)
     sums = moments(state, kernel, feature_map, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
     mean, variance, amplification = sequential_vmap(

@@ -156,6 +156,15 @@ class KernelBandit(struct.Settings):
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
 
+class ScaledWidth:
+    """A base of algorithms whose field `scale` multiplies the confidence width."""
+
+    def confidence_width(self: Any, state: Any) -> Array:
+        """The width [] of the other base, times `scale`."""
+        width = super().confidence_width(state)  # type: ignore[misc]
+        return jnp.asarray(in_dtype(self.scale, width.dtype) * width)
+
+
 def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
