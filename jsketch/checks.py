@@ -140,19 +140,15 @@ COMPONENTS: dict[str, tuple[str, str]] = {
 }
 
 
-def component(name: str, value: Any) -> None:
-    """The named value is an object with the methods and fields in COMPONENTS."""
+def component(name: str, value: Any, pytree: bool = False) -> None:
+    """The named value is an object with the methods and fields in COMPONENTS, and with `pytree` it
+    is a pytree."""
     members, words = COMPONENTS[name]
     for member in members.split():
         if isinstance(value, type) or not hasattr(value, member):
             label = "kernel" if COMPONENTS[name] is _KERNEL else name
             raise ValueError(f"{label} must be {words}; {value!r} was given.")
-
-
-def pytree_component(name: str, value: Any) -> None:
-    """`component`, and the value is a pytree."""
-    component(name, value)
-    if jax.tree_util.all_leaves([value]):
+    if pytree and jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
             " with @jsketch.struct.dataclass."

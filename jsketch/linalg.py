@@ -64,8 +64,11 @@ def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if `needed` [] is true, else old; both have the same shapes. Under vmap the
     change is computed only if some run needs it, whereas `lax.cond` would always compute it."""
-    done = jnp.zeros_like(needed)
-    return lax.while_loop(lambda c: c[0], lambda c: (done, change(c[1])), (needed, old))[1]
+
+    def step(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+        return jnp.zeros_like(carry[0]), change(carry[1])
+
+    return lax.while_loop(lambda carry: carry[0], step, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap

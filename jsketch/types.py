@@ -96,7 +96,7 @@ class Query:
     @property
     def size(self) -> Array:
         """Number of evaluations, []."""
-        return self.mask.sum()
+        return self.mask.sum(dtype=jnp.int32)
 
 
 @struct.dataclass

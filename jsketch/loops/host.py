@@ -103,7 +103,7 @@ def drive(
     """
     checks.horizon(horizon)
     key = checks.one_key(key=key)
-    checks.pytree_component("the algorithm", algorithm)
+    checks.component("the algorithm", algorithm, pytree=True)
     if not isinstance(domain, Arms | Box):
         raise ValueError(
             "arms are given as Arms(features), features [A, d], and a box as Box(lower, upper); a"

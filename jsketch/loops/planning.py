@@ -71,9 +71,9 @@ def plan(
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
     """
-    checks.pytree_component("the algorithm", bandit)
+    checks.component("the algorithm", bandit, pytree=True)
     checks.horizon(horizon)
-    checks.pytree_component("the problem", problem)
+    checks.component("the problem", problem, pytree=True)
     checks.positive_integer(seeds=seeds, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)

@@ -121,8 +121,8 @@ def run(
         key = keys[0] if one_key else keys
         return _run_over_box(algorithm, problem, key, horizon, vmapped, workers)
     seeds = keys.shape[0]
-    checks.pytree_component("the algorithm", algorithm)
-    checks.pytree_component("the problem", problem)
+    checks.component("the algorithm", algorithm, pytree=True)
+    checks.component("the problem", problem, pytree=True)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
         cause = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
         raise ValueError(f"states is a list of {seeds}, one for each key; {cause} was given.")

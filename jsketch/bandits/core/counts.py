@@ -120,7 +120,7 @@ def round_info(
         observed = (query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
     false = jnp.zeros((), bool)
     return Info(
-        batch_size=query.size.astype(jnp.int32),
+        batch_size=query.size,
         observed=observed,
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,

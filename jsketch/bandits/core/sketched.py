@@ -353,7 +353,7 @@ def apply_feedback(
     new = select_state(overflow, state, new)
     imprecise = new.rounding > checks.LARGEST_ROUNDING * rows.max(jnp.max(new.variance))
     info = Info(
-        batch_size=query.size.astype(jnp.int32),
+        batch_size=query.size,
         observed=feedback.observed,
         dictionary_size=dictionary.size,
         width=width,
