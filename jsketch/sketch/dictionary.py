@@ -65,11 +65,12 @@ def extend(
     rows: Rows = ONE_DEVICE,
 ) -> tuple[Array, Array]:
     """(the arms of the dictionary and those where added [A] is true, [A] bool; whether they replace
-    a fresh draw []: they do if their number is at most (1 + growth) times the expected size of a
-    draw with the inclusion probabilities [A]).
+    a fresh draw []).
 
-    A dictionary to which every newly pulled arm is added stays as accurate as at its last draw
-    (THEORY 3.6). With a growth below 0 every call resamples, as in the papers.
+    They do if their number is at most (1 + growth) times the expected size of a draw with the
+    inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
+    accurate as at its last draw (THEORY 3.6). With a growth below 0 dictionaries are always drawn,
+    as in the papers.
     """
     extended = put(dictionary, added, True, rows)
     size = rows.sum(extended.sum(dtype=probability.dtype))
