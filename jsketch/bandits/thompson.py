@@ -126,9 +126,7 @@ class TS(widths.ScaledWidth, ExactBandit):
         deviation = exact.condition(posterior, matmul(normal, root.T), coordinates, lam)
         return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
-    def ask(  # type: ignore[override]
-        self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None
-    ) -> Query:
+    def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _query_of_samples(
             self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch
         )

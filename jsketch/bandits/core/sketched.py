@@ -366,8 +366,8 @@ def apply_feedback(
 
 
 def refresh_where_needed(
-    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
-) -> State:
+    state: Any, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
+) -> Any:
     """The state refreshed with the history of the feedback and the dictionary, by low-rank updates
     if these are accurate and the dictionary is an extension (`extends` []). `model` is (kernel,
     regularization); a batch has <= `arms` arms."""
@@ -378,7 +378,7 @@ def refresh_where_needed(
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
     use_updates = use_updates & (state.evidence.count > 0)
 
-    def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
+    def by_updates(carry: tuple[Any, Array], arguments: Any) -> tuple[Any, Array]:
         domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
         old = replace(carry[0], domain=domain)
@@ -387,7 +387,7 @@ def refresh_where_needed(
         done = accurate & fits
         return replace(select_state(~done, old, new), domain=None), done
 
-    def from_scratch(state: State, arguments: Any) -> State:
+    def from_scratch(state: Any, arguments: Any) -> Any:
         domain, feedback, dictionary, model = arguments
         state = replace(
             state,
