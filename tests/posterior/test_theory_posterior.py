@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
-from small_problems import near, random_problems
+from small_problems import KEY, near, random_problems
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, Evaluations
