@@ -109,7 +109,7 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
-# {field of an algorithm: (methods or fields of its value, description of the value in messages)}
+# {argument, or field of an algorithm: (methods or fields of its value, its description)}
 _KERNEL = (
     "gram diag",
     "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
@@ -124,15 +124,35 @@ COMPONENTS: dict[str, tuple[str, str]] = {
     "model": ("init apply", "a flax module, such as Network(), or Parametric(init, apply)"),
     "bounds": ("lengthscale outputscale noise check", "Bounds, from box.fit"),
     "sampling": ("mu beta eps weights", "Sampling, from sketch.kors"),
+    "the algorithm": (
+        "init ask tell",
+        "an object with methods init, ask and tell, such as BBKB(kernel)",
+    ),
+    "the forecaster": (
+        "init predict",
+        "an object with methods init and predict, such as PKAWV(features)",
+    ),
+    "the problem": (
+        "arms mean_reward sample",
+        "an object with arms, mean_reward and a method sample, such as problems.finite_arms(...),"
+        " or, for a function on the host, an argument of drive",
+    ),
 }
 
 
-def component(name: str, value: Any) -> None:
-    """The named field is an object with the methods and fields in COMPONENTS."""
+def component(name: str, value: Any, pytree: bool = False) -> None:
+    """The named value is an object with the methods and fields in COMPONENTS, and with `pytree` it
+    is a pytree."""
     members, words = COMPONENTS[name]
-    if isinstance(value, type) or not all(hasattr(value, member) for member in members.split()):
-        label = "kernel" if COMPONENTS[name] is _KERNEL else name
-        raise ValueError(f"{label} must be {words}; {value!r} was given.")
+    for member in members.split():
+        if isinstance(value, type) or not hasattr(value, member):
+            label = "kernel" if COMPONENTS[name] is _KERNEL else name
+            raise ValueError(f"{label} must be {words}; {value!r} was given.")
+    if pytree and jax.tree_util.all_leaves([value]):
+        raise ValueError(
+            f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
+            " with @jsketch.struct.dataclass."
+        )
 
 
 def constructor_arguments(algorithm: Any) -> None:
@@ -311,7 +331,12 @@ def arms(domain: Any) -> Arms:
 def rows_of_arms(features: Any, warns: bool = True) -> Any:
     """The features of arms [A, d] as a NumPy or JAX array. warns: warn about constant features and
     about arms with equal features, as `arms` does."""
-    features = as_array(features)
+    if not isinstance(features, np.ndarray | jax.Array):
+        try:
+            features = np.asarray(features)
+            features = features if features.dtype.kind in "fcV" else features.astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"features must be a matrix of numbers: {error}.") from error
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
@@ -345,17 +370,6 @@ def rows_of_arms(features: Any, warns: bool = True) -> Any:
             " they are the same arm."
         )
     return features
-
-
-def as_array(features: Any) -> Any:
-    """The features as an array: arrays stay as they are, others become floating point numbers."""
-    if isinstance(features, np.ndarray | jax.Array):
-        return features
-    try:
-        numbers = np.asarray(features)
-        return numbers if numbers.dtype.kind in "fcV" else numbers.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"features must be a matrix of numbers: {error}.") from error
 
 
 def example(x: Any) -> Array:
@@ -443,14 +457,22 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
 # Queries, rewards and earlier evaluations over arms
 
 
-def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
-    """(query, rewards [B]) as JAX arrays, the rewards in the dtype of the arms.
+def feedback(
+    domain: Arms, query: Query, y: Any, dtype: DTypeLike | None = None
+) -> tuple[Query, Array]:
+    """(query, rewards [B]) as JAX arrays, the rewards in the `dtype`; None: that of the arms.
 
-    Raises ValueError for rewards of another shape and for arms that do not exist. If the query is
-    traced, the reward of such an arm becomes infinite; `tell` ignores it and sets `nonfinite`.
+    Raises ValueError unless y has one real number for each slot, and for arms that do not exist. If
+    the query is traced, the reward of such an arm becomes infinite; `tell` ignores it and sets
+    `nonfinite`.
     """
     query = arm_query(domain, query)
-    y = rewards(query, y, domain.features.dtype)
+    if np.shape(y) != query.index.shape:
+        raise ValueError(
+            f"y must have one reward for each slot of the query, shape {query.index.shape}, NaN"
+            f" where nothing was observed; its shape is {np.shape(y)}."
+        )
+    y = jnp.asarray(real("y", y)).astype(domain.features.dtype if dtype is None else dtype)
     return query, jnp.where(query.mask & (query.index == domain.count), jnp.inf, y)
 
 
@@ -494,16 +516,6 @@ def evaluation_limit(limit: ArrayLike | None) -> Array:
     return jnp.asarray(limit, jnp.int32)
 
 
-def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
-    """The rewards as an array of `dtype`, one real number for each slot."""
-    if np.shape(y) != query.index.shape:
-        raise ValueError(
-            f"y must have one reward for each slot of the query, shape {query.index.shape}, NaN"
-            f" where nothing was observed; its shape is {np.shape(y)}."
-        )
-    return jnp.asarray(real("y", y)).astype(dtype)
-
-
 def single_query(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
@@ -542,51 +554,11 @@ def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = 
 # Algorithms and problems
 
 
-def bandit(algorithm: Any) -> None:
-    """The algorithm has the methods `init`, `ask` and `tell`, and is a pytree."""
-    _methods("the algorithm", algorithm, "init, ask and tell", "BBKB(kernel)")
-    _pytree("the algorithm", algorithm)
-
-
-def forecaster(value: Any) -> None:
-    """The forecaster has the methods `init` and `predict`."""
-    _methods("the forecaster", value, "init and predict", "PKAWV(features)")
-
-
-def problem(value: Any) -> None:
-    """The problem has the attributes of `jsketch.types.ArmProblem`, and is a pytree."""
-    names = ("arms", "mean_reward", "sample")
-    if isinstance(value, type) or not all(hasattr(value, name) for name in names):
-        raise ValueError(
-            "problem must have the attributes arms and mean_reward and a method sample, such as"
-            f" problems.finite_arms(...); a {type(value).__name__} was given. For a function on the"
-            " host use drive."
-        )
-    _pytree("the problem", value)
-
-
-def _methods(name: str, value: Any, methods: str, example: str) -> None:
-    names = methods.replace(" and ", ", ").split(", ")
-    if isinstance(value, type) or not all(callable(getattr(value, n, None)) for n in names):
-        raise ValueError(
-            f"{name} must be an object with methods {methods}, such as {example}; {value!r} was"
-            " given."
-        )
-
-
-def _pytree(name: str, value: Any) -> None:
-    if jax.tree_util.all_leaves([value]):
-        raise ValueError(
-            f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
-            " with @jsketch.struct.dataclass."
-        )
-
-
 def state(bandit: Any, domain: Arms, value: Any) -> None:
     """The value is a state of this algorithm on these arms."""
     state_type(bandit, value, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
     if value.domain is None:
-        raise ValueError("state has no arms: add them with types.attach(state, arms).")
+        raise ValueError("state has no arms: add them with state.replace(domain=arms).")
     if not _equal(value.domain.features, domain.features):
         (n, d), (m, dimension) = value.domain.features.shape, domain.features.shape
         cause = f"it has {n} arms of {d} features, and the domain has {m} of {dimension}"

@@ -26,7 +26,6 @@ several tied arms. Otherwise the picks are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import jax
@@ -97,12 +96,7 @@ class Query:
     @property
     def size(self) -> Array:
         """Number of evaluations, []."""
-        return self.mask.sum()
-
-    @property
-    def was_truncated(self) -> Array:
-        """`truncated`, or false if it is None, []."""
-        return jnp.asarray(False if self.truncated is None else self.truncated)
+        return self.mask.sum(dtype=jnp.int32)
 
 
 @struct.dataclass
@@ -116,7 +110,7 @@ class Info:
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
-    # [] bool, `Query.was_truncated`; for `FixedBKB`, true if too many arms were pending
+    # [] bool, `Query.truncated`; for `FixedBKB`, true if too many arms were pending
     truncated: Array
     # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
     # the width is not finite
@@ -200,17 +194,6 @@ class ArmProblem(Protocol):
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One noisy reward [] of an arm []. The loops vmap it over the slots of a batch and ignore
         the rewards of padding."""
-
-
-def detach(state: SomeState) -> SomeState:
-    """The state without its domain; if a vmapped program returned the domain, its output would
-    have a copy for every seed."""
-    return replace(state, domain=None)
-
-
-def attach(state: SomeState, domain: Arms) -> SomeState:
-    """The state with this domain."""
-    return replace(state, domain=domain)
 
 
 @struct.dataclass

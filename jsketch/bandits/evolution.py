@@ -79,7 +79,7 @@ class RegularizedEvolution(Algorithm):
     ) -> tuple[EvolutionState, Info]:
         """(state, info) after the rewards. A failed evaluation (NaN) is not added as a member."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def step(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population

@@ -183,10 +183,10 @@ class PointBBKB(SketchedBandit):
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.batch_start + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
+        query, y = checks.feedback(old.domain, query, y)
         feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-        new_points = distinct_points(old, query, counts.observed_slots(query, y))
+        new_points = distinct_points(old, query, query.mask & jnp.isfinite(y))
         added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
             old, feedback, query, self.confidence_width(state), key, self, added=added

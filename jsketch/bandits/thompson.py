@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import sketched
+from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.linalg import ONE_DEVICE, Rows, map_rows, matmul, shifted_cholesky
@@ -74,7 +74,7 @@ _jitted_cholesky = jax.jit(shifted_cholesky)  # without jit its loop runs step b
 
 
 @struct.dataclass
-class TS(ExactBandit):
+class TS(widths.ScaledWidth, ExactBandit):
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
     A sample is a draw from the prior over the arms that is conditioned on the observations
@@ -114,11 +114,6 @@ class TS(ExactBandit):
             )
         return state
 
-    def confidence_width(self, state: ExactState) -> Array:
-        """The factor on the posterior's standard deviation, []."""
-        beta = super().confidence_width(state)
-        return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
-
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
         """B independent draws [B,A] of the mean rewards of all arms."""
         prior_key, slot_key = jax.random.split(key)
@@ -131,9 +126,7 @@ class TS(ExactBandit):
         deviation = exact.condition(posterior, matmul(normal, root.T), coordinates, lam)
         return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
-    def ask(  # type: ignore[override]
-        self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None
-    ) -> Query:
+    def ask(self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return _query_of_samples(
             self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch
         )
@@ -146,7 +139,7 @@ class TS(ExactBandit):
 
 
 @struct.dataclass
-class SketchedTS(SketchedBandit):
+class SketchedTS(widths.ScaledWidth, SketchedBandit):
     """Thompson sampling from BKB's posterior, without a table A x A or A x M. A batch costs
     O(A M^2 + A M B).
 
@@ -166,11 +159,6 @@ class SketchedTS(SketchedBandit):
         count, dtype = state.domain.count, state.mean.dtype
         checks.memory(2 * self.batch * count, dtype, batch=self.batch, arms=count)
         return state
-
-    def confidence_width(self, state: SketchState) -> Array:
-        """The factor on the posterior's standard deviation, []."""
-        beta = super().confidence_width(state)
-        return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: SketchState, key: PRNGKey) -> Array:
         """B independent draws [B,A] of the mean rewards of all arms."""

@@ -361,7 +361,7 @@ def _exchange(
     old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
-    y = checks.rewards(query, state.rewards, state.moment.dtype)
+    y = state.rewards
     feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)

@@ -100,7 +100,7 @@ class MiniGP(ExactBandit):
         observation of their mean. Raises ValueError for a second arm."""
         query, y = checks.feedback(state.domain, query, y)
         arm, y = _one_arm(query, y)
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
         average = jnp.where(observed, y, 0).sum() / repeats

@@ -55,7 +55,7 @@ class DiscountedBKB(BKB):
         """(state, info) after BKB's update of the discounted state. A round without an observation
         discounts nothing. A traced discount outside (0, 1] sets `info.nonfinite` and is ignored."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.observed_slots(query, y).any()
+        observed = (query.mask & jnp.isfinite(y)).any()
         discount = jnp.asarray(self.discount, y.dtype)
         valid = (discount > 0) & (discount <= 1)
         factor = jnp.where(observed & valid, discount, 1)
@@ -142,7 +142,7 @@ def slide_window(
 ) -> tuple[Window, Array, Array]:
     """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query; slots without
     an observation are ignored. An observation costs O(W)."""
-    observed = counts.observed_slots(query, y)
+    observed = query.mask & jnp.isfinite(y)
 
     def observe(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
         window, pulls, sums = carry

@@ -56,39 +56,35 @@ def expands_square(n: int, m: int, inputs: int) -> bool:
     return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES
 
 
-def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
-    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct`, tables of any size are sums
-    over inputs, for kernels that are not smooth at distance 0. Raises ValueError if x and y differ
-    in their number of inputs."""
+def squared_distances(
+    x: Array, y: Array, lengthscale: ArrayLike = 1.0, *, direct: bool = False
+) -> Array:
+    """|x_i - y_j|^2 / lengthscale^2 >= 0, [n,m], of x [n,d] and y [m,d], lengthscale [] or [d].
+    With `direct`, tables of any size are sums over inputs, for kernels that are not smooth at
+    distance 0. Raises ValueError if x and y differ in their number of inputs."""
     if x.shape[1] != y.shape[1]:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
-    if min(x.shape[0], y.shape[0]) == 1 and x.shape[1] > DIRECT_DIMENSIONS:
-        return jnp.square(x - y).sum(1).reshape(x.shape[0], y.shape[0])
-    if direct or not expands_square(x.shape[0], y.shape[0], x.shape[1]):
-        return _direct_squared_distances(x, y)
-    centre = y.mean(0, keepdims=True)
-    x, y = x - centre, y - centre
-    return jnp.maximum(
-        jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1)[None, :] - 2 * matmul(x, y.T), 0
-    )
-
-
-def scaled_squared_distances(
-    x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False
-) -> Array:
-    """|x_i - y_j|^2 / lengthscale^2, [n,m], lengthscale [] or [d]."""
     y, lengthscale = in_dtype((y, lengthscale), x.dtype)
-    if jnp.ndim(lengthscale) == 0:
-        scale = (1 / jnp.square(lengthscale)).astype(x.dtype)
-        return squared_distances(x, y, direct=direct) * scale
-    # Far from zero, x / lengthscale has an error of eps |x|, which in a compiled program may differ
-    # for x and y. If the centre were not subtracted, k(x,y) and k(y,x) would therefore differ.
-    centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
-    x, y = (
-        divide_by_lengthscale(x - centre, lengthscale),
-        divide_by_lengthscale(y - centre, lengthscale),
-    )
-    return squared_distances(x, y, direct=direct)
+    one_for_each_input = jnp.ndim(lengthscale) > 0
+    if one_for_each_input:
+        # Far from zero, x / lengthscale has an error of eps |x|, which in a compiled program may
+        # differ for x and y. Without the centre, k(x,y) and k(y,x) would therefore differ.
+        centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
+        x = divide_by_lengthscale(x - centre, lengthscale)
+        y = divide_by_lengthscale(y - centre, lengthscale)
+    n, m, inputs = len(x), *y.shape
+    if min(n, m) == 1 and inputs > DIRECT_DIMENSIONS:
+        squared = jnp.square(x - y).sum(1).reshape(n, m)
+    elif direct or not expands_square(n, m, inputs):
+        squared = _direct_squared_distances(x, y)
+    else:
+        centre = y.mean(0, keepdims=True)
+        x, y = x - centre, y - centre
+        squares = jnp.square(x).sum(1)[:, None] + jnp.square(y).sum(1)[None, :]
+        squared = jnp.maximum(squares - 2 * matmul(x, y.T), 0)
+    if one_for_each_input:
+        return squared
+    return squared * (1 / jnp.square(lengthscale)).astype(x.dtype)
 
 
 def divide_by_lengthscale(x: Array, lengthscale: ArrayLike) -> Array:
@@ -156,7 +152,7 @@ class Gaussian(Stationary):
     """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
 
     def gram(self, x: Array, y: Array) -> Array:
-        return jnp.exp(-scaled_squared_distances(x, y, self.lengthscale) / 2)
+        return jnp.exp(-squared_distances(x, y, self.lengthscale) / 2)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -196,7 +192,7 @@ class Matern(Stationary):
         self._check_nu()
         # exp(-r) has a kink at r = 0, where an error of eps in r^2 becomes an error of 1e-8 in r
         direct = self.nu == 0.5
-        squared = 2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct)
+        squared = 2 * self.nu * squared_distances(x, y, self.lengthscale, direct=direct)
         return matern(squared, self.nu)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
@@ -220,7 +216,7 @@ class RationalQuadratic(Stationary):
     alpha: ArrayLike = 1.0  # a smaller value gives a heavier tail
 
     def gram(self, x: Array, y: Array) -> Array:
-        squared = scaled_squared_distances(x, y, self.lengthscale)
+        squared = squared_distances(x, y, self.lengthscale)
         alpha = jnp.asarray(self.alpha, x.dtype)
         return jnp.exp(-alpha * jnp.log1p(squared / (2 * alpha)))
 

@@ -23,7 +23,7 @@ from jax import Array
 from jsketch.bandits.core.sketched import CAPACITY_MULTIPLE
 from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
-from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
+from jsketch.types import ArmProblem, Bandit, PRNGKey
 
 # Small capacities grow faster, because each new capacity compiles a program. From LARGE_CAPACITY
 # on, computing all scores at a needlessly large capacity costs more than a compilation.
@@ -171,7 +171,7 @@ def advance(
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument
-        progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
+        progress = replace(progress, state=jax.tree.map(jnp.copy, replace(state, domain=None)))
     if file is not None and (content := file.load()) is not None:
         header, saved = content
         if header["capacity"] > capacity_of(progress.state, vmapped):

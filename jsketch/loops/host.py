@@ -21,7 +21,7 @@ from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
-from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
+from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey
 from jsketch.warn import warn
 
 
@@ -103,7 +103,7 @@ def drive(
     """
     checks.horizon(horizon)
     key = checks.one_key(key=key)
-    checks.bandit(algorithm)
+    checks.component("the algorithm", algorithm, pytree=True)
     if not isinstance(domain, Arms | Box):
         raise ValueError(
             "arms are given as Arms(features), features [A, d], and a box as Box(lower, upper); a"
@@ -339,7 +339,7 @@ def _file_content(driven: Driven) -> dict[str, Any]:
     """The fields of a run that its file contains; the state is saved without the arms."""
     state = driven.state
     return dict(
-        state=detach(state) if "domain" in state.__dataclass_fields__ else state,
+        state=replace(state, domain=None) if "domain" in state.__dataclass_fields__ else state,
         **{name: getattr(driven, name) for name in ("x", "y", "n_unobserved", "imprecise")},
     )
 
@@ -367,7 +367,7 @@ def _load(file: RunFile, rounds: _ArmRounds | _BoxRounds, start: Driven, has_sta
     fields = file.restore(_file_content(replace(start, state=state)), saved)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(rounds, _ArmRounds):
-        restored = attach(restored, state.domain)
+        restored = replace(restored, domain=state.domain)
     return replace(start, state=restored, **fields)
 
 

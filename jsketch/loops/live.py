@@ -61,7 +61,7 @@ class Live:
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
         """Raises ValueError for static mistakes, and for float64 if JAX does not enable it."""
-        checks.forecaster(forecaster)
+        checks.component("the forecaster", forecaster)
         checks.positive_integer(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0

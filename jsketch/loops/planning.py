@@ -71,9 +71,9 @@ def plan(
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
     """
-    checks.bandit(bandit)
+    checks.component("the algorithm", bandit, pytree=True)
     checks.horizon(horizon)
-    checks.problem(problem)
+    checks.component("the problem", problem, pytree=True)
     checks.positive_integer(seeds=seeds, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)

@@ -99,7 +99,7 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
         return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
-    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), sample_chunk, empty)
+    return lax.fori_loop(0, -(-query.size // size), sample_chunk, empty)
 
 
 def _record(
@@ -107,7 +107,7 @@ def _record(
 ) -> Trace:
     """The trace with the evaluations of a query written from index t on, in chunks of `size` slots;
     `row` contains the columns that are constant within a round."""
-    length, count = trace.arm.shape[0], query.size.astype(jnp.int32)
+    length, count = trace.arm.shape[0], query.size
     size = min(size, length)
 
     def write_chunk(chunk: Array, trace: Trace) -> Trace:
@@ -154,14 +154,14 @@ def rollout(
     Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
     checks.horizon(horizon)
-    checks.bandit(algorithm)
+    checks.component("the algorithm", algorithm, pytree=True)
     key = checks.one_key(key=key)
     if isinstance(getattr(problem, "domain", None), Box):
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
-    checks.problem(problem)
+    checks.component("the problem", problem, pytree=True)
     roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until

@@ -21,7 +21,7 @@ from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
-from jsketch.types import ArmProblem, Box, BoxOptimizer, PRNGKey, attach, detach, is_traced
+from jsketch.types import ArmProblem, Box, BoxOptimizer, PRNGKey, is_traced
 from jsketch.warn import warn
 
 
@@ -121,8 +121,8 @@ def run(
         key = keys[0] if one_key else keys
         return _run_over_box(algorithm, problem, key, horizon, vmapped, workers)
     seeds = keys.shape[0]
-    checks.bandit(algorithm)
-    checks.problem(problem)
+    checks.component("the algorithm", algorithm, pytree=True)
+    checks.component("the problem", problem, pytree=True)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
         cause = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
         raise ValueError(f"states is a list of {seeds}, one for each key; {cause} was given.")
@@ -150,7 +150,7 @@ def run(
         progress = _first_run(progress)
     return Run(
         trace=progress.trace,
-        state=attach(progress.state, problem.arms),
+        state=replace(progress.state, domain=problem.arms),
         truncated=progress.truncated,
         imprecise=progress.imprecise,
         capacity=capacity,
@@ -197,7 +197,7 @@ def _file(
         keys,
         bandit=bandit,
         problem=problem,
-        start="init" if state is None else detach(state),
+        start="init" if state is None else replace(state, domain=None),
         horizon=horizon,
         dtype=str(problem.mean_reward.dtype),
         # other versions may round, and so pick, differently
@@ -231,7 +231,7 @@ def _run_on_threads(
 
 def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
     """The states with a leading seed axis and no domain, all at the largest capacity."""
-    states = [detach(state) for state in states]
+    states = [replace(state, domain=None) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
         states = [bandit.grow(state, capacity) for state in states]

@@ -359,7 +359,7 @@ def prepare(
 ) -> tuple[Any, Array, Array, Any, PRNGKey]:
     """(forecaster, xs, ys, state, key of the stream), all in one dtype, from the arguments of
     `prequential`, after its checks and warnings on the host."""
-    checks.forecaster(forecaster)
+    checks.component("the forecaster", forecaster)
     checks.nonnegative_integer(first=first)
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state), first)
     checks.forecaster_inputs(forecaster, xs)

@@ -40,8 +40,6 @@ from jsketch.types import (
     Info,
     PRNGKey,
     Query,
-    attach,
-    detach,
     is_traced,
 )
 
@@ -132,14 +130,14 @@ class Sharded(Algorithm):
                 data: Any = history._replace(failed=failed)
             else:
                 data = None if failed is None else Evaluations(failed=failed)
-            return detach(self.bandit.init(domain, key, data=data))
+            return replace(self.bandit.init(domain, key, data=data), domain=None)
 
         start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
         # without jit, each operation of the refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
-        return attach(state, domain)
+        return replace(state, domain=domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return self._apply(self.bandit.ask, P(), state, key, checks.evaluation_limit(limit))
@@ -147,22 +145,22 @@ class Sharded(Algorithm):
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
         def tell(*arguments: Any) -> tuple[Any, Info]:
             new, info = self.bandit.tell(*arguments)
-            return detach(new), info
+            return replace(new, domain=None), info
 
         # checked here, because arms and rewards are traced in `tell`
         query, y = checks.feedback(state.domain, query, y)
         new, info = self._apply(tell, (self._specs(state), P()), state, query, y, key)
-        return attach(new, state.domain), info
+        return replace(new, domain=state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
         """`FixedBKB.pend` over all devices. Too many pending arms raise no error here, but the next
         `tell` sets `info.truncated`."""
 
         def pend(*arguments: Any) -> Any:
-            return detach(self.bandit.pend(*arguments))
+            return replace(self.bandit.pend(*arguments), domain=None)
 
         query = checks.arm_query(state.domain, query)
-        return attach(self._apply(pend, self._specs(state), state, query), state.domain)
+        return replace(self._apply(pend, self._specs(state), state, query), domain=state.domain)
 
     def remaining(self, state: Any) -> Array | None:
         """`FixedBKB.remaining` over all devices; None for other algorithms or with `repeat`."""
@@ -187,10 +185,12 @@ class Sharded(Algorithm):
         specs of the result."""
 
         def body(domain: Arms, state: Any, *arguments: Any) -> Any:
-            return method(attach(state, domain), *arguments)
+            return method(replace(state, domain=domain), *arguments)
 
         inputs = (P(self.axis), self._specs(state), *[P()] * len(arguments))
-        return self._map(body, inputs, outputs)(state.domain, detach(state), *arguments)
+        return self._map(body, inputs, outputs)(
+            state.domain, replace(state, domain=None), *arguments
+        )
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # check_vma=False: JAX cannot verify that numbers from a loop are equal on all devices
@@ -203,7 +203,7 @@ class Sharded(Algorithm):
         def spec(path: tuple[Any, ...], _: Any) -> P:
             return P(self.axis) if getattr(path[-1], "name", None) in PER_ARM else P()
 
-        return jax.tree_util.tree_map_with_path(spec, detach(state))
+        return jax.tree_util.tree_map_with_path(spec, replace(state, domain=None))
 
     def _check_data(self, data: Evaluations | None) -> None:
         if isinstance(self.bandit, SketchedTS):

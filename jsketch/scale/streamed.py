@@ -301,8 +301,7 @@ class Streamed(struct.Settings):
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
-        query = checks.arm_query(state.domain, query)
-        y = checks.rewards(query, y, dtype)
+        query, y = checks.feedback(state.domain, query, y, dtype)
         mask = np.asarray(query.mask)
         numbers = np.asarray(query.index)[mask]
         state = _track(state, bandit, numbers)

@@ -7,18 +7,12 @@ for the M slots, so that the dictionary does not depend on the capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import ONE_DEVICE, Rows
-from jsketch.types import PRNGKey
-
-Sums = TypeVar("Sums")
 
 OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
@@ -51,31 +45,6 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = O
     return values.at[position].set(new, mode="drop")
 
 
-def sum_outside(
-    dictionary: Dictionary,
-    pull_counts: Array,
-    reward_sums: Array,
-    add: Callable[[Sums, Array, Array, Array], Sums],
-    start: Sums,
-    arms: int,
-    rows: Rows = ONE_DEVICE,
-) -> Sums:
-    """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
-
-    The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
-    the sum plus a chunk of n arms. Pull counts and reward sums of padding are zero.
-    """
-    running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
-    size = min(OUTSIDE_ROWS, arms)
-
-    def add_chunk(i: Array, total: Sums) -> Sums:
-        index, valid = rows.compact(running, i * size, size)
-        pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
-        return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
-
-    return lax.fori_loop(0, -(-rows.total(running) // size), add_chunk, start)
-
-
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
     """The probability min(1, qbar n_i sigma~_i^2), [A], that an arm joins the dictionary.
 
@@ -88,50 +57,25 @@ def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) 
     return jnp.clip(qbar * pull_counts * variance, 0, 1)
 
 
-def resample(
-    key: PRNGKey,
-    pull_counts: Array,
-    variance: Array,
-    qbar: ArrayLike,
-    capacity: int,
-    rows: Rows = ONE_DEVICE,
-    uniform: Array | None = None,
-) -> tuple[Dictionary, Array]:
-    """(a dictionary drawn by posterior-variance sampling, whether it exceeds the capacity []). The
-    dictionary may be empty. If `uniform` [A] is given, these random numbers replace draws with the
-    key."""
-    if uniform is None:
-        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
-    return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity, rows)
-
-
-def extend_or_resample(
-    key: PRNGKey,
+def extend(
     dictionary: Dictionary,
     added: Array,
-    pull_counts: Array,
-    variance: Array,
-    qbar: ArrayLike,
+    probability: Array,
     growth: ArrayLike,
     rows: Rows = ONE_DEVICE,
-    uniform: Array | None = None,
-) -> tuple[Dictionary, Array, Array]:
-    """(the new dictionary, whether it exceeds the capacity [], whether it is an extension []).
+) -> tuple[Array, Array]:
+    """(the arms of the dictionary and those where added [A] is true, [A] bool; whether they replace
+    a fresh draw []).
 
-    The new dictionary is the old one with the arms where added [A] is true, if it then has at most
-    (1 + growth) times the expected size of a resampled one. Otherwise it is resampled. A dictionary
-    to which every newly pulled arm is added stays as accurate as at its last draw (THEORY 3.6).
-    With a growth below 0 every call resamples, as in the papers.
+    They do if their number is at most (1 + growth) times the expected size of a draw with the
+    inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
+    accurate as at its last draw (THEORY 3.6). With a growth below 0 dictionaries are always drawn,
+    as in the papers.
     """
-    if uniform is None:
-        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
-    probability = inclusion_probability(pull_counts, variance, qbar)
     extended = put(dictionary, added, True, rows)
-    size = rows.sum(extended.sum(dtype=variance.dtype))
+    size = rows.sum(extended.sum(dtype=probability.dtype))
     limit = (1 + growth) * rows.sum(probability.sum())
-    extends = (jnp.asarray(growth) >= 0) & (size <= limit)
-    inducing = jnp.where(extends, extended, uniform < probability)
-    return *of_arms(inducing, len(dictionary.index), rows), extends
+    return extended, (jnp.asarray(growth) >= 0) & (size <= limit)
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

@@ -24,14 +24,10 @@ class Nystrom:
     root: Array  # [M, M], upper triangular; rows and columns beyond the rank are zero
 
 
-def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
-    """The Nystrom map of the points [M,d] whose mask [M] is true, possibly linearly dependent."""
-    return build_with_features(kernel, points, mask)[0]
-
-
-def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
-    """(the result of `build`, the features z [M,M] of the points, zero where the mask is false).
-    These z come from the Cholesky factor and are more accurate than those of `features`."""
+def build(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
+    """(the Nystrom map of the points [M,d] whose mask [M] is true, possibly linearly dependent;
+    their features z [M,M], zero where the mask is false). These z come from the Cholesky factor and
+    are more accurate than those of `features`."""
     order, root, z = inverse_root(kernel.gram(points, points), mask)
     return Nystrom(points=points[order], root=root), z
 

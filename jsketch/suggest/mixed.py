@@ -18,7 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.kernels.stationary import matern, scaled_squared_distances
+from jsketch.kernels.stationary import matern, squared_distances
 from jsketch.linalg import aligned
 from jsketch.suggest.discrete import Tanimoto
 
@@ -123,7 +123,7 @@ class Mixed:
             # one-hot columns of two different categories are sqrt(2) apart; `unit` makes it 1
             unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
             column_length = length[length_index] * aligned(unit.astype(x.dtype), length)
-            squared = scaled_squared_distances(x[:, index], y[:, index], column_length)
+            squared = squared_distances(x[:, index], y[:, index], column_length)
         for distance, group in zip(distances, self._groups("bits"), strict=True):
             squared = squared + distance / jnp.square(length[group.lengthscales.start])
         return matern(5 * squared, 2.5)

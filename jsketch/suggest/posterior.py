@@ -82,7 +82,7 @@ def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
     """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
-    sketch = nystrom.build(kernel, inducing, included)
+    sketch, _ = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
     # this factor scales the sum of the noise and the error of a value to the variance `ratio`
     share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
@@ -170,7 +170,7 @@ def evidence_bound(
     observed = jnp.ones(len(y), bool) if observed is None else observed
     included = jnp.ones(len(points), bool) if included is None else included
     y = jnp.where(observed, y, 0)
-    z = nystrom.features(nystrom.build(kernel, points, included), kernel, x)
+    z = nystrom.features(nystrom.build(kernel, points, included)[0], kernel, x)
     z = jnp.where(observed[:, None], z, 0)
     count = observed.sum().astype(y.dtype)
     spectrum, vectors = jnp.linalg.eigh(matmul(z.T, z))

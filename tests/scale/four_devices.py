@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,6 @@ from jsketch.loops.rollouts import start
 from jsketch.problems import finite
 from jsketch.scale import Sharded, place
 from jsketch.scale.shards import Shard
-from jsketch.types import detach
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
 CAPACITY = dict(capacity=32)
@@ -68,7 +68,7 @@ def picks(name, counts, dictionary="cold"):
         progress = start_run(algorithm, placed, key)
         if dictionary != "cold":
             progress = progress.replace(
-                state=detach(warm(algorithm, placed.arms, mean, key, dictionary))
+                state=replace(warm(algorithm, placed.arms, mean, key, dictionary), domain=None)
             )
         arms[devices] = np.asarray(run(algorithm, placed, key, progress).trace.arm).tolist()
     return dict(alone=arms.pop(0), over=arms)

@@ -390,7 +390,7 @@ CALLS = {
         (lambda: drive(checkpoint=3), "the path of a file"),
         (lambda: drive(Outside()), "the query names arm -1"),
         (lambda: drive(objective=lambda arms: 1j * arms), "rewards must be real"),
-        (lambda: run(problem=ARMS), "problem must have the attributes arms and mean_reward"),
+        (lambda: run(problem=ARMS), "the problem must be an object with arms, mean_reward"),
         (lambda: run(Undecorated()), "decorate its class with @jsketch.struct"),
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
         (lambda: run(states=3), "states is a list of 1, one for each key; a int"),

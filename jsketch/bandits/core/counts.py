@@ -90,11 +90,6 @@ def query_of_best(state: Any, scores: Array) -> Query:
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
 
-def observed_slots(query: Query, y: Array) -> Array:
-    """Whether each slot is in use and has a finite reward, [B] bool."""
-    return query.mask & jnp.isfinite(y)
-
-
 def last_slot(query: Query) -> Array:
     """The number [] int32 of slots up to and including the last one in use."""
     numbers = jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32)
@@ -121,14 +116,16 @@ def round_info(
     """The info of a round of an algorithm without a resampled dictionary. `size` is the number of
     directions or distinct arms of its state, and `finite` [] whether its posterior is finite."""
     width = jnp.zeros((), y.dtype) if width is None else width
+    if observed is None:
+        observed = (query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
     false = jnp.zeros((), bool)
     return Info(
-        batch_size=query.size.astype(jnp.int32),
-        observed=observed_slots(query, y).sum(dtype=jnp.int32) if observed is None else observed,
+        batch_size=query.size,
+        observed=observed,
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,
         overflow=false if overflow is None else overflow,
-        truncated=query.was_truncated,
+        truncated=jnp.asarray(query.truncated is not None and query.truncated),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.asarray(finite) | ~jnp.isfinite(width),
         imprecise=false,
     )
@@ -148,7 +145,7 @@ def add_rewards(
     A batch is usually much shorter than B. The rewards are therefore added in a loop that ends at
     the last slot in use, on an accelerator in chunks of SLOTS. The order of additions is fixed.
     """
-    observed = observed_slots(query, y)
+    observed = query.mask & jnp.isfinite(y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
     zero = jnp.zeros((), pull_counts.dtype)

@@ -41,8 +41,30 @@ class ExactState:
 State = TypeVar("State", bound=ExactState)
 
 
+class ResidualFreeBandit(Algorithm):
+    """The confidence bounds, and `ask` of GP-UCB, of algorithms whose posterior has no residuals:
+    the exact one, or one on fixed features. Their states have the fields `posterior` (mean [A],
+    variance [A], logdet []), `count`, `prior_variance` and `first_arm`."""
+
+    def confidence_width(self: Any, state: Any) -> Array:
+        """The confidence width [] (beta_t of the papers)."""
+        logdet = state.posterior.logdet
+        evidence = widths.exact_evidence(state.count, logdet, state.prior_variance)
+        return widths.confidence_width(self, evidence)
+
+    def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array]:
+        return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
+
+    def scores(self, state: Any) -> Array:
+        """Upper confidence bounds of all arms at the start of a batch, [A]."""
+        return ucb(*self.confidence_bounds(state))
+
+    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return counts.query_of_best(state, self.scores(state))
+
+
 @struct.dataclass
-class ExactBandit(widths.KernelBandit, Algorithm):
+class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
     """The fields and methods of all algorithms on the exact posterior; `ask` is that of GP-UCB."""
 
     # the confidence width, one of `bandits.widths`
@@ -53,22 +75,6 @@ class ExactBandit(widths.KernelBandit, Algorithm):
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         return start(self, domain, key, data)
-
-    def confidence_width(self, state: ExactState) -> Array:
-        """The confidence width [] (beta_t of the papers)."""
-        logdet = state.posterior.logdet
-        evidence = widths.exact_evidence(state.count, logdet, state.prior_variance)
-        return widths.confidence_width(self, evidence)
-
-    def confidence_bounds(self, state: ExactState) -> tuple[Array, Array, Array]:
-        return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
-
-    def scores(self, state: ExactState) -> Array:
-        """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        return ucb(*self.confidence_bounds(state))
-
-    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.query_of_best(state, self.scores(state))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         return observe(self, state, query, y, self.confidence_width(state), key)
@@ -102,7 +108,7 @@ def observe(
 ) -> tuple[State, Info]:
     """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
-    observed, arms = counts.observed_slots(query, y), state.domain.features
+    observed, arms = query.mask & jnp.isfinite(y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:

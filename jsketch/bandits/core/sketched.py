@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
@@ -48,8 +48,6 @@ from jsketch.types import (
     PRNGKey,
     Query,
     SomeState,
-    attach,
-    detach,
     is_traced,
 )
 from jsketch.warn import warn
@@ -148,7 +146,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
-        return replace(state, chosen_by_user=lists_inducing_arms(data))
+        return state if data is None else replace(state, chosen_by_user=lists_inducing_arms(data))
 
     def confidence_width(self, state: SketchState) -> Array:
         """The number [] of posterior standard deviations in a confidence bound."""
@@ -226,9 +224,13 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
     residual; the other pulled arms are added in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
-    history = state.pull_counts, state.reward_sums
+    outside = rows.running_count(dictionaries.put(dictionary, state.pull_counts > 0, False, rows))
+    size = min(dictionaries.OUTSIDE_ROWS, domain.count)
 
-    def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
+    def add_chunk(i: Array, sums: Moments) -> Moments:
+        index, valid = rows.compact(outside, i * size, size)
+        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
+        rewards = jnp.where(valid, rows.take(state.reward_sums, index), 0)
         arms = rows.take(domain.features, index)
         z = nystrom.features(feature_map, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
@@ -243,7 +245,7 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
     rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
     start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
-    return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
+    return lax.fori_loop(0, -(-rows.total(outside) // size), add_chunk, start)
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
@@ -252,7 +254,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
-    feature_map, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
+    feature_map, z = nystrom.build(kernel, rows.take(arms, index), mask)
     sums = moments(state, kernel, feature_map, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
     mean, variance, amplification = sequential_vmap(
@@ -282,6 +284,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         variance=variance,
         evidence=evidence,
         rounding=error * evidence.prior_variance * rows.max(amplification) / regularization,
+        updates=jnp.zeros((), jnp.int32),
     )
 
 
@@ -301,31 +304,24 @@ def apply_feedback(
     earlier evaluations, exceeds the capacity, the state is unchanged and info.overflow is true.
 
     bandit          an algorithm with the fields of `SketchedBandit`
-    uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
-                    pulled in the batch
+    uniform         [A], the random numbers of the draw; by default from the key
+    added           [A] bool, the arms that may extend the dictionary; by default those pulled in
+                    the batch
     from_scratch    whether no low-rank update is used, so that `whiten` stays upper triangular
     """
     rows = state.domain.rows
     qbar, growth = in_dtype((bandit.qbar, bandit.resparsify), state.variance.dtype)
-    extends = jnp.zeros((), bool)
-    if growth is None:
-        dictionary, overflow = dictionaries.resample(
-            key, feedback.pull_counts, state.variance, qbar, state.capacity, rows, uniform
-        )
-    else:
+    if uniform is None:
+        uniform = rows.uniform(key, state.variance.shape, state.variance.dtype)
+    probability = dictionaries.inclusion_probability(feedback.pull_counts, state.variance, qbar)
+    inducing, extends = uniform < probability, jnp.zeros((), bool)
+    if growth is not None:
         if added is None:
             added = feedback.pull_counts > state.pull_counts
-        dictionary, overflow, extends = dictionaries.extend_or_resample(
-            key,
-            state.dictionary,
-            added,
-            feedback.pull_counts,
-            state.variance,
-            qbar,
-            jnp.where(state.chosen_by_user, -1, growth),
-            rows,
-            uniform,
-        )
+        limit = jnp.where(state.chosen_by_user, -1, growth)
+        extended, extends = dictionaries.extend(state.dictionary, added, probability, limit, rows)
+        inducing = jnp.where(extends, extended, inducing)
+    dictionary, overflow = dictionaries.of_arms(inducing, state.capacity, rows)
     overflow = overflow | (state.n_excess_points > 0)
     evidence = replace(
         state.evidence,
@@ -342,7 +338,13 @@ def apply_feedback(
     model = bandit.kernel, bandit.regularization
     # on an accelerator all runs of a vmap would compute both refreshes
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
-        new = refresh_with(before_refresh, feedback, dictionary, *model)
+        observed = replace(
+            before_refresh,
+            pull_counts=feedback.pull_counts,
+            reward_sums=feedback.reward_sums,
+            dictionary=dictionary,
+        )
+        new = refresh(observed, *model)
     else:
         extends, arms = extends & ~overflow, query.index.shape[0]
         new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, arms)
@@ -351,41 +353,24 @@ def apply_feedback(
     new = select_state(overflow, state, new)
     imprecise = new.rounding > checks.LARGEST_ROUNDING * rows.max(jnp.max(new.variance))
     info = Info(
-        batch_size=query.size.astype(jnp.int32),
+        batch_size=query.size,
         observed=feedback.observed,
         dictionary_size=dictionary.size,
         width=width,
         overflow=overflow,
-        truncated=query.was_truncated,
+        truncated=jnp.asarray(query.truncated is not None and query.truncated),
         nonfinite=feedback.infinite | ~finite,
         imprecise=imprecise,
     )
     return new, info
 
 
-def refresh_with(
-    state: State,
-    feedback: Feedback,
-    dictionary: Dictionary,
-    kernel: Kernel,
-    regularization: ArrayLike,
-) -> State:
-    """The state refreshed from scratch with the history of the feedback and with the dictionary."""
-    state = replace(
-        state,
-        pull_counts=feedback.pull_counts,
-        reward_sums=feedback.reward_sums,
-        dictionary=dictionary,
-        updates=jnp.zeros((), jnp.int32),
-    )
-    return refresh(state, kernel, regularization)
-
-
 def refresh_where_needed(
-    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
-) -> State:
-    """The state of `refresh_with`, by low-rank updates if these are accurate and the dictionary is
-    an extension (`extends` []). `model` is (kernel, regularization); a batch has <= `arms` arms."""
+    state: Any, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
+) -> Any:
+    """The state refreshed with the history of the feedback and the dictionary, by low-rank updates
+    if these are accurate and the dictionary is an extension (`extends` []). `model` is (kernel,
+    regularization); a batch has <= `arms` arms."""
     domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
@@ -393,31 +378,39 @@ def refresh_where_needed(
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
     use_updates = use_updates & (state.evidence.count > 0)
 
-    def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
+    def by_updates(carry: tuple[Any, Array], arguments: Any) -> tuple[Any, Array]:
         domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
-        old = attach(carry[0], domain)
+        old = replace(carry[0], domain=domain)
         new, accurate, fits = incremental.refresh(old, *history, kernel, regularization, arms)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        return detach(select_state(~done, old, new)), done
+        return replace(select_state(~done, old, new), domain=None), done
 
-    def from_scratch(state: State, arguments: Any) -> State:
-        domain, feedback, dictionary, (kernel, regularization) = arguments
-        state = attach(state, domain)
-        return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
+    def from_scratch(state: Any, arguments: Any) -> Any:
+        domain, feedback, dictionary, model = arguments
+        state = replace(
+            state,
+            domain=domain,
+            pull_counts=feedback.pull_counts,
+            reward_sums=feedback.reward_sums,
+            dictionary=dictionary,
+        )
+        return replace(refresh(state, *model), domain=None)
 
     arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
-    start = detach(state), jnp.zeros((), bool)
+    start = replace(state, domain=None), jnp.zeros((), bool)
     state, done = cond_per_run(use_updates, by_updates, start, arguments)
-    return attach(cond_per_run(~done, from_scratch, state, arguments), domain)
+    return replace(cond_per_run(~done, from_scratch, state, arguments), domain=domain)
 
 
 def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
     """The state `before` where the flag [] is true, else `after`; both have the same arms."""
-    chosen = jax.tree.map(partial(jnp.where, flag), detach(before), detach(after))
-    return attach(chosen, after.domain)
+    # under vmap a selection between the domains would copy the arms for every run
+    before, domain = replace(before, domain=None), after.domain
+    chosen = jax.tree.map(partial(jnp.where, flag), before, replace(after, domain=None))
+    return replace(chosen, domain=domain)
 
 
 @partial(jax.jit, static_argnums=4)

@@ -156,6 +156,15 @@ class KernelBandit(struct.Settings):
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
 
+class ScaledWidth:
+    """A base of algorithms whose field `scale` multiplies the confidence width."""
+
+    def confidence_width(self: Any, state: Any) -> Array:
+        """The width [] of the other base, times `scale`."""
+        width = super().confidence_width(state)  # type: ignore[misc]
+        return jnp.asarray(in_dtype(self.scale, width.dtype) * width)
+
+
 def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
@@ -164,41 +173,35 @@ def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Arra
     return width
 
 
-def _bias(c: Confidence) -> Array:
-    return jnp.sqrt(c.regularization) * c.norm_bound
-
-
-def _log_inverse_delta(c: Confidence) -> Array:
-    return -jnp.log(c.delta)
-
-
 def _root(x: Array) -> Array:
+    """The square root of x, which rounding may have made negative."""
     return jnp.sqrt(jnp.maximum(x, 0))
 
 
-def _authors_width(information: Array, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
-    return _bias(c) + c.noise_std * _root(information - jnp.log(c.delta))
+def _width(squared: Array, c: Confidence) -> Array:
+    """sqrt(lam) F + xi sqrt(squared)."""
+    return jnp.sqrt(c.regularization) * c.norm_bound + c.noise_std * _root(squared)
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I)."""
-    return _authors_width(e.logdet, c)
+    return _width(e.logdet - jnp.log(c.delta), c)
 
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + 2 log 1/delta), the self-normalized bound of Whitehouse, Ramdas,
     Wu (NeurIPS 2023) with their rho = lam (THEORY 4.1)."""
-    return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
+    return _width(e.logdet - 2 * jnp.log(c.delta), c)
 
 
 def _gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(2 (L + log 1/delta)) (BKB eq. 7)."""
-    return _bias(c) + c.noise_std * _root(2 * (e.logdet + _log_inverse_delta(c)))
+    return _width(2 * (e.logdet - jnp.log(c.delta)), c)
 
 
 def _mixture_radius(logdet: Array, c: Confidence) -> Array:
-    return jnp.hypot(_bias(c), c.noise_std * _root(logdet + 2 * _log_inverse_delta(c)))
+    squared = logdet - 2 * jnp.log(c.delta)
+    return jnp.hypot(jnp.sqrt(c.regularization) * c.norm_bound, c.noise_std * _root(squared))
 
 
 def _mixture(e: Evidence, c: Confidence) -> Array:
@@ -209,44 +212,43 @@ def _mixture(e: Evidence, c: Confidence) -> Array:
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta)."""
-    return _authors_width(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
+    return _width(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum - jnp.log(c.delta), c)
 
 
-def _bkb(log_t: Array, e: Evidence, c: Confidence) -> Array:
-    information = ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
-    return 2 * c.noise_std * _root(information) + BIAS * _bias(c)
+def _beta(information: Array, c: Confidence) -> Array:
+    """2 xi sqrt(information + log 1/delta) + (1 + 1/sqrt(1 - eps)) sqrt(lam) F of the papers."""
+    bias = jnp.sqrt(c.regularization) * c.norm_bound
+    return 2 * c.noise_std * _root(information - jnp.log(c.delta)) + BIAS * bias
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1, which assumes q_bar >= 72 log(4T/delta), with log(kappa^2 t) replaced by 0 where
     it is negative (THEORY 4.2)."""
-    return _bkb(jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0), e, c)
+    log_t = jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0)
+    return _beta(ALPHA * log_t * e.variance_sum, c)
 
 
 def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1 with 1 + log(1 + kappa^2 t/lam), the factor of its proof, in place of
     log(kappa^2 t) (THEORY 4.2)."""
-    return _bkb(1 + jnp.log1p(e.prior_variance * e.count / c.regularization), e, c)
+    log_t = 1 + jnp.log1p(e.prior_variance * e.count / c.regularization)
+    return _beta(ALPHA * log_t * e.variance_sum, c)
 
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(C I + log 1/delta), I = sum log(1 + sigma~^2_fb)."""
-    return _authors_width(c.ratio * e.information, c)
-
-
-def _bbkb_beta(e: Evidence, c: Confidence) -> Array:
-    return 2 * c.noise_std * _root(e.information_sketched + _log_inverse_delta(c)) + BIAS * _bias(c)
+    return _width(c.ratio * e.information - jnp.log(c.delta), c)
 
 
 def _bbkb_paper(e: Evidence, c: Confidence) -> Array:
     """alpha~ = C beta~ of BBKB Thm 2, which assumes lam >= 1 and q_bar >= 72 C log(4t/delta)."""
-    return c.ratio * _bbkb_beta(e, c)
+    return c.ratio * _beta(e.information_sketched, c)
 
 
 def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) beta~, which is valid under the conditions of BBKB Thm 2, because C bounds a ratio of
     variances (THEORY 4.3)."""
-    return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
+    return jnp.sqrt(c.ratio) * _beta(e.information_sketched, c)
 
 
 def _certified(e: Evidence, c: Confidence) -> Array:
@@ -256,9 +258,7 @@ def _certified(e: Evidence, c: Confidence) -> Array:
     local rule this factor suffices only with local_statistic="guaranteed"."""
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
-    return jnp.sqrt(c.ratio) * (
-        bias + c.noise_std * _root(upper_logdet + 2 * _log_inverse_delta(c))
-    )
+    return jnp.sqrt(c.ratio) * (bias + c.noise_std * _root(upper_logdet - 2 * jnp.log(c.delta)))
 
 
 def _certified_mixture(e: Evidence, c: Confidence) -> Array:
@@ -267,7 +267,7 @@ def _certified_mixture(e: Evidence, c: Confidence) -> Array:
     sqrt(lam) F / 2, and needs local_statistic="guaranteed" as `certified` does."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     radius = radius + c.norm_bound * _root(e.residual_sum)
-    return jnp.sqrt(c.ratio) * jnp.hypot(radius, _bias(c))
+    return jnp.sqrt(c.ratio) * jnp.hypot(radius, jnp.sqrt(c.regularization) * c.norm_bound)
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
@@ -276,10 +276,11 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     ratio = 1 + e.shrunk / c.regularization
     squared = (
         e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))
-        + 2 * _log_inverse_delta(c)
+        - 2 * jnp.log(c.delta)
         + e.inputs * jnp.log(ratio)
     )
-    return c.noise_std * jnp.sqrt(squared * ratio) + _bias(c) * ratio
+    bias = jnp.sqrt(c.regularization) * c.norm_bound
+    return c.noise_std * jnp.sqrt(squared * ratio) + bias * ratio
 
 
 # pickle and checkpoints find a function by its name, which must differ from that of its `Formula`

@@ -10,7 +10,6 @@ Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE Transactions on 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +18,9 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.widths import ucb
+from jsketch.bandits.core.exact_state import ResidualFreeBandit
 from jsketch.linalg import matmul
-from jsketch.struct import in_dtype
-from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -89,31 +87,14 @@ def start(regularization: ArrayLike, domain: Arms, key: PRNGKey, z: Array) -> Fe
     )
 
 
-class FeatureBandit(Algorithm):
+class FeatureBandit(widths.ScaledWidth, ResidualFreeBandit):
     """The methods of all algorithms on fixed features. Subclasses add the fields and `init`."""
-
-    def confidence_width(self: Any, state: FeatureState) -> Array:
-        """The confidence width [] of an exact posterior, times `scale`."""
-        evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
-        width = widths.confidence_width(self, evidence)
-        return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
-
-    def confidence_bounds(self, state: FeatureState) -> tuple[Array, Array, Array]:
-        width = self.confidence_width(state)
-        return state.posterior.mean, state.posterior.variance, width
-
-    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.query_of_best(state, self.scores(state))
-
-    def scores(self, state: FeatureState) -> Array:
-        """Upper confidence bounds of all arms, [A]."""
-        return ucb(*self.confidence_bounds(state))
 
     def tell(
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def step(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
             return observe(posterior, state.whitened, query.index[i], y[i], observed[i])

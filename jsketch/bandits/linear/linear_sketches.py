@@ -135,7 +135,7 @@ class SOFUL(LinearBandit):
         self, state: SOFULState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SOFULState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def step(
             i: Array, carry: tuple[FrequentDirections, Array]

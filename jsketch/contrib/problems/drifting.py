@@ -8,6 +8,7 @@ sum_j |f^(j+1) - f^(j)|. Regret is dynamic, that is, relative to the best arm of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.contrib.problems.play import RunRecord, record
 from jsketch.problems import rkhs_draw
-from jsketch.types import Arms, Bandit, PRNGKey, attach, detach
+from jsketch.types import Arms, Bandit, PRNGKey
 
 
 @struct.dataclass
@@ -51,20 +52,20 @@ class DriftingArms:
         return self
 
     def start(self, bandit: Bandit[Any], key: PRNGKey) -> Any:
-        return detach(bandit.init(self.arms, key))
+        return replace(bandit.init(self.arms, key), domain=None)
 
     def advance(
         self, bandit: Bandit[Any], state: Any, key: PRNGKey, t: Array
     ) -> tuple[Any, RunRecord]:
         ask_key, tell_key, noise_key = jax.random.split(key, 3)
-        state = attach(state, self.arms)
+        state = replace(state, domain=self.arms)
         query = bandit.ask(state, ask_key, limit=1)
         # the slots in use come first
         arm, mean = query.index[0], self.mean_reward(t)
         y = mean[arm] + self.noise_std * jax.random.normal(noise_key, (), self.anchors.dtype)
         rewards = jnp.full(query.index.shape, jnp.nan, y.dtype).at[0].set(y)
         state, info = bandit.tell(state, query, rewards, tell_key)
-        return detach(state), record(
+        return replace(state, domain=None), record(
             info,
             action=arm,
             reward=y,

@@ -35,12 +35,12 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import counts, sketched
+from jsketch.bandits.core import sketched
 from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
-from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
@@ -107,7 +107,7 @@ class LengthscaleBalancing(Algorithm):
             log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), detach(first)
+            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), replace(first, domain=None)
         )
         return BalancingState(first.domain, learners, zeros, zeros, zeros, jnp.zeros(count, bool))
 
@@ -149,7 +149,7 @@ class LengthscaleBalancing(Algorithm):
 
         def of_candidate(lengthscale: Array, norm_bound: Array, learner_state: Any) -> Any:
             learner = self._learner(lengthscale, norm_bound)
-            return function(learner, attach(learner_state, state.domain))
+            return function(learner, replace(learner_state, domain=state.domain))
 
         return jax.vmap(of_candidate)(*self._candidates(state.domain), state.learners)
 
@@ -171,7 +171,7 @@ class LengthscaleBalancing(Algorithm):
         lengthscales, norm_bounds = self._candidates(state.domain)
         learner_state = jax.tree.map(lambda leaf: leaf[candidate], state.learners)
         learner = self._learner(lengthscales[candidate], norm_bounds[candidate])
-        return learner.ask(attach(learner_state, state.domain), key, limit)
+        return learner.ask(replace(learner_state, domain=state.domain), key, limit)
 
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
@@ -184,7 +184,7 @@ class LengthscaleBalancing(Algorithm):
 
         def observe(learner: Any, learner_state: Any) -> Any:
             new, info = learner.tell(learner_state, query, y, key)
-            return detach(new), info
+            return replace(new, domain=None), info
 
         learners, infos = self._vmap_learners(state, observe)
         info = replace(
@@ -203,7 +203,7 @@ class LengthscaleBalancing(Algorithm):
         self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """The state with the observations in the sums of the candidate that chose the arms."""
-        observed = counts.observed_slots(query, y)
+        observed = query.mask & jnp.isfinite(y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
         variance = posterior.variance[candidate][query.index]
