@@ -1,5 +1,5 @@
-"""The tables of bandits and of optimisers over a box, and their tiny problems. A new algorithm gets
-a row; test_properties.py and test_box_optimisers.py test every row."""
+"""The tables of bandits and of optimisers over a box, and a tiny problem with arms. A new algorithm
+gets a row; test_properties.py and test_box_optimisers.py test every row."""
 
 import jax
 import jax.numpy as jnp
@@ -97,7 +97,7 @@ OPTIMISERS = {
     "go_ucb": GOUCB(initial=INITIAL, candidates=64, starts=8, steps=40, oracle=LM),
 }
 
-# rows that share most of their code with another row; their property tests are slow
+# rows that share most of their code with another row; their property tests are marked slow
 VARIANTS = {
     "uniform_4",
     "gp_bucb_sum",

@@ -13,8 +13,10 @@ DEFAULTS = {
 }
 
 
-def compiled_as_by_users(function, **options):
-    """jax.jit with XLA's default flags, or with those of the session if JSKETCH_AS_USERS=0."""
-    flags = os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_AS_USERS") != "0" else ""
-    changed = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
-    return jax.jit(function, compiler_options=changed, **options)
+def jit_with_default_flags(function, **options):
+    """jax.jit with XLA's default flags, or with those of the session if JSKETCH_DEFAULT_FLAGS=0."""
+    flags = (
+        os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_DEFAULT_FLAGS") != "0" else ""
+    )
+    defaults = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
+    return jax.jit(function, compiler_options=defaults, **options)

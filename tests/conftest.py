@@ -31,7 +31,7 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Linux aborts a process with more than 65,530 memory maps. Compiled programs hold them, a thousand
-# or two for each test. Counting them takes 50 ms. A worker with MAX_MAPS maps has 6 GB of memory
+# or two for each test. Counting them takes 50 ms. A worker with MAX_MAPS maps uses 6 GB of memory
 MAPS = Path("/proc/self/maps")
 MAX_MAPS = 48_000
 SECONDS = 5.0  # between two counts

@@ -11,8 +11,8 @@ def labelled_before(ys, t):
 
 
 def regression(gram, ys, t, lam, awv):
-    """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV). For
-    AWV the example itself is in the Gram matrix, with label zero."""
+    """The prediction for example t from the labelled examples before it (closed form (9) of
+    PKAWV). For AWV, example t is in the Gram matrix too, with label zero."""
     past = labelled_before(ys, t)
     rows = np.append(past, t) if awv else past
     if not len(rows):
@@ -23,41 +23,41 @@ def regression(gram, ys, t, lam, awv):
 
 
 def ridge(gram, ys, lam, awv):
-    """Kernel-AWV, or kernel ridge regression, on a whole stream."""
+    """Predictions for a stream by Kernel-AWV if `awv`, and else by kernel ridge regression."""
     return np.array([regression(gram, ys, t, lam, awv) for t in range(len(ys))])
 
 
 def spans(gram, joined, least=0.0, cut=1e-18):
-    """(a list of the orthonormal coordinates [n,r] of all examples in the span of the first 0, 1,
-    ... points of `joined`; the residuals [m] of the points when they join, divided by k(x,x)).
+    """(a list of the features [n,r] of all examples: orthonormal coordinates in the span of the
+    first 0, 1, ... points of `joined`; the residuals [m] of the points when they join, over k(x,x)).
     Points with residuals of at most `least`, and pivots of at most `cut` times the largest k(x,x),
     are left out."""
-    coordinates, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
+    features, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
-        residuals.append(float((gram[j, j] - coordinates[-1][j] @ coordinates[-1][j]) / gram[j, j]))
+        residuals.append(float((gram[j, j] - features[-1][j] @ features[-1][j]) / gram[j, j]))
         inside += [j] * (residuals[-1] > least)
-        coordinates.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
-    return coordinates, np.array(residuals)
+        features.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
+    return features, np.array(residuals)
 
 
-def have_joined(joined, count):
+def n_joined(joined, count):
     """The number of points of `joined` up to and including example t, for t < `count`, [count]."""
     return np.searchsorted(joined, np.arange(count), side="right")
 
 
 def on_a_dictionary(ys, joined, features, lam, awv):
-    """`ridge` in the span of the points that have joined by each example; `features` are from
-    `spans`."""
+    """`ridge` with each example projected on the span of the points that have joined when it is
+    predicted; `features` are from `spans`."""
     projected = [z @ z.T for z in features]
-    joins = have_joined(joined, len(ys))
+    joins = n_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
 
 
 def leverages(ys, joined, features, lam):
-    """z^T A^-1 z of each example, [n], with its features z in the span of the points joined by
-    then, and A = lam I + the sum of z z^T over the labelled examples before it."""
+    """z^T A^-1 z of each example, [n], with its features z in the span of the points that have
+    joined, and A = lam I + the sum of z z^T over the labelled examples before it."""
     values = []
-    for t, m in enumerate(have_joined(joined, len(ys))):
+    for t, m in enumerate(n_joined(joined, len(ys))):
         z, past = features[m], labelled_before(ys, t)
         lower = cholesky(z[past] @ z[past].T + LD(lam) * np.eye(len(past), dtype=LD))
         half = solve(lower, z[past] @ z[t])
@@ -67,9 +67,9 @@ def leverages(ys, joined, features, lam):
 
 def forgetting(ys, joined, features, lam, awv):
     """Ridge regression in which each example is projected on the span of the points joined by its
-    arrival. The inner product of two examples is then that in the smaller of their spans."""
+    arrival. Two examples have the inner product of their projections on the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
-    for t, m in enumerate(have_joined(joined, len(ys))):
+    for t, m in enumerate(n_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
     return ridge(projected, ys, lam, awv)
 
@@ -94,7 +94,7 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
 def pros_n_kons(ys, joined, features, alpha, bound):
     """Newton steps in the span of the points that have joined, restarted whenever a point joins."""
     predictions, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
-    for t, m in enumerate(have_joined(joined, len(ys))):
+    for t, m in enumerate(n_joined(joined, len(ys))):
         z = features[m]
         if t == 0 or t in joined:
             inverse, u = np.eye(z.shape[1], dtype=LD) / LD(alpha), np.zeros(z.shape[1], LD)
@@ -142,8 +142,8 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """Predictions [n] from those of G experts [G,n]: their average with weights exp(-eta losses),
-    or Vovk's rule."""
+    """Predictions [n] of a mixture of G experts, whose predictions are [G,n], by the average with
+    weights exp(-eta losses) or by Vovk's rule."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
     losses, predictions_of_mixture = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)

@@ -1,11 +1,11 @@
-"""Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the test that
-should fail.
+"""Applies the mutations of mutations.toml to a copy of the tree, one at a time, and runs the tests
+that should fail.
 
     scripts/mutate                     all of them, half an hour on one core
     scripts/mutate --only sketch       those whose file or description contains the word
 
-Prints a Markdown table. Exits with status 1 if the test of a fault passes, unless the field
-`survives` of the fault gives a reason.
+Prints a Markdown table. Exits with status 1 if the tests of a mutation pass, unless the field
+`survives` of the mutation gives a reason.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
-# a fault may make a loop endless: a test that takes longer counts as failed
+# tests that take longer count as failed, because a mutation may make a loop endless
 MINUTES = 10
 OPTIONS = ("-x", "-q", "-p", "no:xdist", "--no-header")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -40,7 +40,9 @@ def copy_tree(folder):
 
 def run_tests(folder, tests):
     """(whether a test failed, seconds). Raises RuntimeError when no test ran."""
-    environment = dict(os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_AS_USERS="0")
+    environment = dict(
+        os.environ, PYTHONPATH=str(folder), JAX_ENABLE_X64="1", JSKETCH_DEFAULT_FLAGS="0"
+    )
     environment.setdefault("XLA_FLAGS", QUICK)
     command = [sys.executable, "-m", "pytest", *OPTIONS, *tests.split()]
     began = time.perf_counter()
@@ -57,7 +59,8 @@ def run_tests(folder, tests):
 
 
 def outcome(folder, mutation):
-    """("killed", "equivalent" or "SURVIVED", seconds) of one mutation; restores the copy."""
+    """(outcome, seconds) of one mutation. The outcome is "killed", "equivalent" or "SURVIVED". The
+    file in the copy is restored."""
     path = folder / mutation["file"]
     text = path.read_text()
     if text.count(mutation["old"]) != 1:
@@ -78,7 +81,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="a word in the file or description of a fault")
+    parser.add_argument(
+        "--only", default="", help="a word in the file or description of a mutation"
+    )
     word = parser.parse_args().only
     mutations = tomllib.loads(MUTATIONS.read_text())["mutation"]
     chosen = [m for m in mutations if word in f"{m['file']} {m['what']}"]

@@ -30,8 +30,8 @@ def exact(gram, counts, sums, lam):
 def features(gram, dictionary):
     """Nystrom features [A, rank]; eigenvalues below m eps times the largest one are left out."""
     values, vectors = np.linalg.eigh(gram[np.ix_(dictionary, dictionary)])
-    keep = values > len(dictionary) * np.finfo(float).eps * values.max()
-    return gram[:, dictionary] @ (vectors[:, keep] / np.sqrt(values[keep]))
+    used = values > len(dictionary) * np.finfo(float).eps * values.max()
+    return gram[:, dictionary] @ (vectors[:, used] / np.sqrt(values[used]))
 
 
 def sketched(gram, dictionary, counts, sums, lam):
@@ -48,8 +48,8 @@ def sketched(gram, dictionary, counts, sums, lam):
 
 
 def of_observations(gram, dictionary, observed, rewards, lam):
-    """`sketched` after the observations with these numbers, each at the point of its number; the
-    posterior is the prior if the dictionary is empty."""
+    """`sketched` after the observations with the indices `observed`; observation i is at point i.
+    With an empty dictionary the posterior is the prior."""
     if not len(dictionary):
         return np.zeros(len(gram)), gram / lam, gram / lam, np.diag(gram), 0.0
     counts = np.bincount(observed, minlength=len(gram)).astype(float)
@@ -63,14 +63,14 @@ def variance_after(gram, dictionary, counts, pulls, lam):
     return np.diag(sketched(gram, dictionary, counts, counts * 0, lam)[1])
 
 
-def check_law(draws, mean, covariance, of_mean=4.5, of_covariance=4.5):
-    """Compares the mean and covariance of `draws` [n,A] with the true ones: A means and A (A + 1) /
-    2 covariances, each within 4.5 standard errors of normal draws. A correct entry fails with
-    probability 7e-6."""
+def check_law(draws, mean, covariance, mean_errors=4.5, covariance_errors=4.5):
+    """Compares the mean and covariance of `draws` [n,A] with the true ones: A means within
+    `mean_errors` and A (A + 1) / 2 covariances within `covariance_errors` standard errors of normal
+    draws. At 4.5 standard errors a correct entry fails with probability 7e-6."""
     variance, count = np.diag(covariance), len(draws)
-    assert (np.abs(draws.mean(0) - mean) < of_mean * np.sqrt(variance / count)).all()
+    assert (np.abs(draws.mean(0) - mean) < mean_errors * np.sqrt(variance / count)).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)
-    assert (np.abs(np.cov(draws.T) - covariance) < of_covariance * error).all()
+    assert (np.abs(np.cov(draws.T) - covariance) < covariance_errors * error).all()
 
 
 def laplace(t, power):

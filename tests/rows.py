@@ -1,4 +1,4 @@
-"""Names of which some are slow, calls that are refused, and functions that fail."""
+"""Parametrized names, calls that must be refused, and functions that fail."""
 
 import pytest
 
@@ -18,8 +18,8 @@ def check_refusals(rows):
 
 
 def failing(numbers, error, function):
-    """(a function that raises the error in the calls with these numbers, the list of its
-    arguments). The arguments are positional, or a dictionary of named ones."""
+    """(`function`, except that the calls with these numbers raise the error; the list of the first
+    argument, or of the dictionary of named arguments, of each call). Calls count from 1."""
     calls = []
 
     def fail_or_call(*values, **named):

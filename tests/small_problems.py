@@ -33,7 +33,7 @@ def after_each(bandit, x, rewards, new):
 
 
 class Problem:
-    """Random arms, counts and rewards, and a dictionary of 6 random arms, pulled or not."""
+    """Random arms, counts and rewards, and a dictionary of 6 random arms, with or without pulls."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)
@@ -43,17 +43,17 @@ class Problem:
         self.counts = random.poisson(random.uniform(0.3, 3), ARMS).astype(float)
         self.counts[random.integers(ARMS)] += 1
         self.sums = self.counts * random.standard_normal(ARMS)
-        self.keep = np.sort(random.choice(ARMS, 6, replace=False))
+        self.dictionary = np.sort(random.choice(ARMS, 6, replace=False))
         self.kernel = kernels.Gaussian(self.lengthscale)
         self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
 
-    def state(self, keep=None, sums=None, **options):
-        """(a BBKB, its state after the evaluations with the arms `keep` in the dictionary)."""
-        keep = self.keep if keep is None else keep
+    def state(self, dictionary=None, sums=None, **options):
+        """(a BBKB, its state after the evaluations with the arms of `dictionary`)."""
+        dictionary = self.dictionary if dictionary is None else dictionary
         sums = self.sums if sums is None else sums
         options = dict(kernel=self.kernel, regularization=self.lam, capacity=32) | options
         bandit = BBKB(**options)
-        return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(keep, 32))
+        return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(dictionary, 32))
 
 
 def rkhs_problem(key, kernel, arms, noise, norm):
@@ -80,7 +80,7 @@ def states_at(bandit, draw, keys, stops):
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
             return progress, progress.state
 
-        # a rollout of 0 rounds, which has the same result, would be compiled as a second program
+        # `start` is a rollout of 0 rounds, which would be compiled as a second program
         initial = start(bandit, problem, key, horizon)
         return problem, *jax.lax.scan(until, initial, jnp.array(stops, jnp.int32))
 
@@ -102,7 +102,7 @@ def batch_of(p, ratio, **options):
 
 def bounds(p, batch):
     """(global bounds [B], local bounds [B,A] from k~ and from e) after each pick of a batch."""
-    _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
+    _, full, embedded, _, _ = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]
     return 1 + np.cumsum(variance[batch]), *local

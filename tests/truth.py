@@ -17,25 +17,25 @@ def squares(x, y, scale):
 
 
 def matern(r, nu):
-    """The Matern kernel of smoothness nu at r = sqrt(2 nu) distance."""
+    """The Matern kernel of smoothness nu at r = sqrt(2 nu) times the distance."""
     polynomial = {0.5: 1, 1.5: 1 + r, 2.5: 1 + r + r**2 / 3}[nu]
     return polynomial * np.exp(-r)
 
 
 def gram(parts, x, y):
-    """The kernel's values [n,m]. `parts` lists (name, weight, lengthscale, number) of its summands;
-    the number is nu, alpha or the constant of the polynomial."""
+    """The kernel's values [n,m]. `parts` lists (name, weight, lengthscale, parameter) of its
+    summands; the parameter is nu, alpha or the constant of the polynomial."""
     total = np.zeros((len(x), len(y)), LD)
-    for name, weight, scale, number in parts:
+    for name, weight, scale, parameter in parts:
         if name == "gaussian":
             values = np.exp(squares(x, y, scale) / -2)
         elif name == "matern":
-            values = matern(np.sqrt(2 * LD(number) * squares(x, y, scale)), number)
+            values = matern(np.sqrt(2 * LD(parameter) * squares(x, y, scale)), parameter)
         elif name == "rational":
-            values = (1 + squares(x, y, scale) / (2 * LD(number))) ** -LD(number)
+            values = (1 + squares(x, y, scale) / (2 * LD(parameter))) ** -LD(parameter)
         else:  # a polynomial of degree 2
             x, y = np.asarray(x, LD), np.asarray(y, LD)
-            values = (x / LD(scale) @ (y / LD(scale)).T + LD(number)) ** 2
+            values = (x / LD(scale) @ (y / LD(scale)).T + LD(parameter)) ** 2
         total += LD(weight) * values
     return total
 

@@ -34,7 +34,7 @@ RIDGE = SklearnRegressor(
     online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256)
 )
 SKLEARN_RAISES = {
-    # a NaN label is missing, and accepted
+    # a NaN label counts as missing and is accepted
     "check_supervised_y_no_nan": AssertionError,
     # arrays of other libraries need a variable that is set before SciPy is imported
     "check_array_api_input": SkipTest,
@@ -78,7 +78,7 @@ def test_partial_fit_is_prequential(forecaster):
 
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
-    """The checks of scikit-learn test names of columns, labels in a column, and pickles."""
+    """`test_checks_of_scikit_learn` covers names of columns, labels in a column, and pickles."""
     xs, ys = examples(n=48)
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
@@ -98,7 +98,7 @@ def test_parameters_are_set_by_their_nested_names():
     assert model.forecaster.regularization == 0.5 and model.forecaster.kernel.lengthscale == 2.0
     assert EXACT.regularization == 0.1 and EXACT.kernel.lengthscale == 0.8
     assert "seed=5" in repr(model)
-    # the forecaster is replaced before its fields
+    # a new forecaster is set before its fields
     copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)
     assert copied.forecaster.features.degree == 3 and model.forecaster.kernel.lengthscale == 2.0
     for part in ("", "forecaster__", "forecaster__kernel__", names[0] + "__", "seed__"):
@@ -113,16 +113,16 @@ def test_parameters_are_set_by_their_nested_names():
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
 RIVER = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
 KINDS = ("emerging", "disappearing", "radically_disappearing")
-CHECKS_OF_OTHER_FEATURES = {f"check_{kind}_features" for kind in KINDS}
+CHECKS_THAT_CHANGE_FEATURES = {f"check_{kind}_features" for kind in KINDS}
 
 
 @pytest.mark.parametrize(
     "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(RIVER)]
 )
 def test_checks_of_river(check):
-    """A kernel compares points with the same inputs: other features are refused."""
+    """A kernel compares points with the same inputs, so that changed features are refused."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
-    with refused if check.__name__ in CHECKS_OF_OTHER_FEATURES else nullcontext():
+    with refused if check.__name__ in CHECKS_THAT_CHANGE_FEATURES else nullcontext():
         check(RIVER.clone())
 
 
@@ -160,7 +160,7 @@ def test_a_refused_example_does_not_fix_the_features():
     for x, y in refused:
         with pytest.raises(ValueError):
             model.learn_one(x, y)
-    assert model.predict_one({"z": 1.0}) == 0  # a prediction does not fix them either
+    assert model.predict_one({"z": 1.0}) == 0  # a prediction does not fix the features either
     model.learn_one({"b": 2.0, "a": 1.0}, 0.5)
     assert model.names == ["a", "b"] and model.live.received == 1
     mixed_names = RiverRegressor(EXACT)
@@ -168,7 +168,7 @@ def test_a_refused_example_does_not_fix_the_features():
     assert mixed_names.names == [1, "a"]
 
 
-# both
+# both adapters
 
 
 def test_mistakes_have_messages():
@@ -192,18 +192,18 @@ def test_mistakes_have_messages():
 
 
 @pytest.mark.parametrize(
-    ("package", "needs", "works"),
+    ("package", "adapter", "other_adapter"),
     [
         ("river", "RiverRegressor", "SklearnRegressor"),
         ("sklearn.base", "SklearnRegressor", "RiverRegressor"),
     ],
 )
-def test_each_adapter_needs_one_package(monkeypatch, package, needs, works):
-    monkeypatch.setitem(sys.modules, package, None)  # it then cannot be imported
+def test_each_adapter_needs_one_package(monkeypatch, package, adapter, other_adapter):
+    monkeypatch.setitem(sys.modules, package, None)  # the package then cannot be imported
     for loaded in ("river", "scikit_learn"):
         monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")
-    with pytest.raises(ImportError, match=f"{needs} needs .*pip install"):
-        getattr(jsketch.adapters, needs)
-    assert getattr(jsketch.adapters, works).__name__ == works
+    with pytest.raises(ImportError, match=f"{adapter} needs .*pip install"):
+        getattr(jsketch.adapters, adapter)
+    assert getattr(jsketch.adapters, other_adapter).__name__ == other_adapter
     with pytest.raises(ImportError, match="cannot import name 'TorchRegressor'"):
         from jsketch.adapters import TorchRegressor  # noqa: F401

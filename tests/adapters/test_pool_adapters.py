@@ -38,9 +38,9 @@ def test_a_pool_is_minimised():
     assert optimizer.rows[:3] == first.rows.tolist()
 
 
-def test_asking_again_and_pending_points():
-    """The value of a point that is twice in the pool belongs to its pending row. Values of pending
-    points may be missing."""
+def test_asked_points_are_pending_until_they_have_values():
+    """The value of a point that is twice in the pool belongs to the pending row with this
+    point. Values of pending points may be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)
@@ -129,17 +129,17 @@ def test_an_optuna_study_chooses_rows(optuna):
     with pytest.raises(ValueError, match="batch = 1 is more than the 0 candidates"):
         study.optimize(objective, n_trials=30, catch=FloatingPointError)
     maximised = optuna.create_study(sampler=adapters.OptunaSampler(POOL), direction="maximize")
-    rows = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
+    distributions = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
     for row in range(12):
-        trial = dict(params={"row": row}, distributions=rows, value=-f(POOL[row]))
+        trial = dict(params={"row": row}, distributions=distributions, value=-f(POOL[row]))
         maximised.add_trial(optuna.create_trial(**trial))
     maximised.optimize(lambda trial: -objective(trial), n_trials=2)
     assert maximised.trials[-1].value > -np.median(values)
-    threads = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=2))
-    threads.optimize(
+    parallel = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=2))
+    parallel.optimize(
         lambda trial: f(POOL[trial.suggest_int("row", 0, len(POOL) - 1)]), n_trials=12, n_jobs=4
     )
-    assert len({trial.params["row"] for trial in threads.trials}) == 12
+    assert len({trial.params["row"] for trial in parallel.trials}) == 12
     two_objectives = optuna.create_study(
         sampler=adapters.OptunaSampler(POOL), directions=["minimize"] * 2
     )
@@ -159,8 +159,8 @@ def test_unusual_optuna_studies(optuna):
         return created
 
     last = len(POOL) - 1
-    rows = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
-    assert len({trial.params["row"] for trial in rows.trials}) == 4
+    infinite = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
+    assert len({trial.params["row"] for trial in infinite.trials}) == 4
     queued_study = optuna.create_study(
         sampler=adapters.OptunaSampler(POOL, exclude=range(4, last + 1))
     )
@@ -202,9 +202,9 @@ def test_an_optuna_study_of_any_objective(optuna):
     maximised = optuna.create_study(sampler=adapters.OptunaSampler(seed=1), direction="maximize")
     maximised.optimize(lambda trial: -mixed_objective(trial), 14, catch=FloatingPointError)
     assert [tuple(trial.params.values()) for trial in maximised.trials] == parameters[:14]
-    threads = optuna.create_study(sampler=adapters.OptunaSampler(seed=2))
-    threads.optimize(mixed_objective, n_trials=16, n_jobs=4, catch=FloatingPointError)
-    assert len({tuple(trial.params.values()) for trial in threads.trials}) == 16
+    parallel = optuna.create_study(sampler=adapters.OptunaSampler(seed=2))
+    parallel.optimize(mixed_objective, n_trials=16, n_jobs=4, catch=FloatingPointError)
+    assert len({tuple(trial.params.values()) for trial in parallel.trials}) == 16
     with pytest.raises(ValueError, match="need candidates"):
         adapters.OptunaSampler(exclude=[3])
 

@@ -23,8 +23,8 @@ whitened_features = jax.jit(
 
 @functools.partial(jax.jit, static_argnums=5)
 def local_bounds(state, kernel, lam, arms, size, guaranteed):
-    """Local bounds [A] of `size` picks. The stored bounds are infinite, so that all are
-    computed."""
+    """Local bounds [A] of `size` picks. The stored bounds are infinite, so that the
+    bounds of all arms are computed."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
@@ -42,7 +42,7 @@ def picks_of(p, ratio, **options):
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
     """The global bound after each pick if `local` is None, else `over_arms` of the local bounds
-    [B,A], which by default is the largest one over the arms."""
+    [B,A], by default their maximum over the arms."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -80,7 +80,7 @@ def test_a_nan_variance_ends_its_batch(strict):
     assert 1 <= int(query.size) < 60
 
 
-def test_local_bounds_of_all_arms_are_lemma_3s():
+def test_local_bounds_of_all_arms_are_those_of_lemma_3():
     """The bound of `guaranteed` sums the squares of k~ or of e, whichever sum is larger."""
     n_different = 0
     for seed in range(16):
@@ -101,15 +101,15 @@ def test_the_variance_of_a_dictionary_arm_is_its_embedded_part():
     for seed in range(5):
         p = Problem(seed)
         p.lam = 1e-9
-        p.counts[p.keep] += 1
+        p.counts[p.dictionary] += 1
         _, state = p.state()
-        u = np.asarray(whitened_features(p.kernel, state, p.x))[p.keep]
-        variance = np.asarray(state.variance)[p.keep]
+        u = np.asarray(whitened_features(p.kernel, state, p.x))[p.dictionary]
+        variance = np.asarray(state.variance)[p.dictionary]
         np.testing.assert_allclose(variance, np.square(u).sum(1), rtol=1e-11)
 
 
 def test_a_dictionary_may_fill_its_capacity():
-    keep = jnp.arange(12) % 3 == 0
+    is_member = jnp.arange(12) % 3 == 0
     for capacity, overflow in ((4, False), (3, True)):
-        dictionary, overflows = dictionary_of_arms(keep, capacity)
+        dictionary, overflows = dictionary_of_arms(is_member, capacity)
         assert bool(overflows) == overflow and int(dictionary.size) == min(4, capacity)

@@ -12,10 +12,10 @@ from jsketch.bandits import FixedBKB, history
 from jsketch.bandits.batches import fixed_set
 
 
-def new_state(p, **options):
+def bandit_and_state(p, **options):
     sizes = dict(batch=8, max_pending=8, capacity=32)
     bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, **sizes, **options)
-    return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.keep, 32))
+    return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.dictionary, 32))
 
 
 def oracle_picks(bandit, state, p, pending, size, free=None):
@@ -23,7 +23,7 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
     those of the dense covariance after the pending pulls and the earlier picks. With `free` [A]
     only free arms are picked, each of them once, and the array is updated in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
-    full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
+    full = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
     for _ in range(size):
         counts = np.bincount(np.array(pulls, int), minlength=len(full))
@@ -39,7 +39,7 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 
 @pytest.fixture(params=[(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
-    """A program with (the size of a working set, the most picks from it)."""
+    """`ask` with (the size of a working set, the largest number of picks from one working set)."""
     monkeypatch.setattr(fixed_set, "SIZE", request.param[0])
     monkeypatch.setattr(fixed_set, "PICKS", request.param[1])
     return jax.jit(lambda bandit, state: bandit.ask(state, KEY))
@@ -52,7 +52,7 @@ def test_picks_are_those_of_the_dense_posterior(ask, pending):
     sets."""
     for seed in range(6):
         p = Problem(seed)
-        bandit, state = new_state(p)
+        bandit, state = bandit_and_state(p)
         before = np.asarray(state.mean)
         if pending:
             query = Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
@@ -63,9 +63,9 @@ def test_picks_are_those_of_the_dense_posterior(ask, pending):
 
 
 def test_no_arm_is_picked_twice(ask):
-    """No pick is observed or pending, and a batch is shorter if fewer other arms remain."""
+    """Observed and pending arms are not picked, and a batch is shorter if fewer arms are free."""
     p = Problem(1)
-    bandit, state = new_state(p, repeat=False)
+    bandit, state = bandit_and_state(p, repeat=False)
     pending = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
     state = bandit.pend(state, Query(jnp.asarray([pending], jnp.int32), jnp.ones(1, bool)))
     free = np.asarray(p.counts) == 0

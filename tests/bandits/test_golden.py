@@ -23,12 +23,12 @@ from jsketch.types import Evaluations
 HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "golden"))
 KEY = jax.random.key(0)
-# each vector compiles programs for its shapes; these vectors are similar to others
+# marked slow: each vector compiles programs for its shapes, and these are similar to other vectors
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
 def vectors():
-    """Test parameters: the vectors of tests/golden, and those of FOLDER whose contents differ."""
+    """Test parameters: the vectors of tests/golden, and those of FOLDER with other contents."""
     paths = sorted((HERE / "golden").glob("*.npz"))
     contents = {path.read_bytes() for path in paths}
     other_paths = sorted(FOLDER.glob("*.npz"))
@@ -160,8 +160,8 @@ def test_widths_are_those_of_the_authors(vector, rule):
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
-def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """After each pick the authors update only scores of at least that of the pick (THEORY 5.7)."""
+def test_scores_after_a_batch_are_those_of_the_authors(vector, rule):
+    """After each pick the authors update no score below the score of the pick (THEORY 5.7)."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)

@@ -71,11 +71,13 @@ def test_overflow_and_near_duplicates_are_reported():
 
 @pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bkb", marks=pytest.mark.slow)])
 def test_runs_with_updates_pick_the_same_arms(name):
-    """Three seeds are vmapped, some of which draw a new dictionary. The other algorithm computes
-    every posterior from scratch."""
+    """Three seeds are vmapped, some of which draw a new dictionary. In the runs compared with them
+    every posterior is computed from scratch."""
     bandit = CASES[name].replace(resparsify=0.25)
-    kind = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
-    from_scratch = kind(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
+    scratch_class = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
+    from_scratch = scratch_class(
+        **{field.name: getattr(bandit, field.name) for field in fields(bandit)}
+    )
     keys = jax.random.split(KEY, 3)
     run = jax.jit(jax.vmap(loops.rollout, (None, None, 0, None)), static_argnums=3)
     refreshed = run(from_scratch, problem(), keys, HORIZON)
@@ -87,7 +89,7 @@ def test_runs_with_updates_pick_the_same_arms(name):
 
 
 def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
-    """The expected size is that after uniform pulls, with leverage scores from a dense solution.
+    """The size expected after uniform pulls is computed from leverage scores of a dense solution.
     The capacity is INITIAL_SIZE_RATIO times this size, rounded up by at most 16."""
     x = np.random.default_rng(0).uniform(0, 6, (60, 1))
     horizon, regularization, kernel = 240, 0.05, kernels.Gaussian(0.4)
@@ -109,8 +111,8 @@ def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("regularization", [1e-20, 1e-300])
-def test_the_expected_size_of_repeated_arms_is_that_of_their_span(dtype, regularization):
-    """Six copies of each of ten distant arms have leverage scores of 1/6 without regularization."""
+def test_the_expected_size_of_repeated_arms_with_little_regularization(dtype, regularization):
+    """Six copies of each of ten distant arms have leverage scores of 1/6 without regularization. qbar is 2."""
     arms = Arms(jnp.asarray(np.tile(np.arange(10.0), 6)[:, None], dtype))
     size = sketched.expected_size(arms, kernels.Gaussian(0.2), regularization, 2.0, 1_000)
     np.testing.assert_allclose(size, 60 * 2 / 6, 0.02)

@@ -23,25 +23,25 @@ def f(x):
     return np.sin(5 * x[..., 0]) + np.cos(3 * x[..., 1])
 
 
-def test_with_one_candidate_matrix_it_is_bkb():
+def test_point_bbkb_with_fixed_candidates_is_bkb():
     """C is 1, and the dictionary contains all pulled points."""
     arms = Arms(jnp.asarray(X))
     bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
-    points = PointBBKB(
+    point_bbkb = PointBBKB(
         **OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code, ratio=1.0, max_batch=2, max_history=32
     )
-    arms_state, points_state = bkb.init(arms, KEY), points.init(2, KEY)
+    arms_state, points_state = bkb.init(arms, KEY), point_bbkb.init(2, KEY)
     tell = jax.jit(lambda state, query, y: bkb.tell(state, query, y, KEY))
     for t in range(25):
         query = bkb.ask(arms_state, KEY)
         arm = int(query.index[0])
         if t:
-            assert int(CHOOSE(points, points_state, KEY, arms.features)) == arm
+            assert int(CHOOSE(point_bbkb, points_state, KEY, arms.features)) == arm
         y = f(X[arm]) + 0.1 * np.sin(7.0 * t)
         arms_state, _ = tell(arms_state, query, jnp.array([y]))
-        points_state = PULL(points, points_state, arms.features[arm])
-        assert bool(points.ends(points_state))
-        points_state, info = TELL(points, points_state, jnp.array([y, np.nan]), KEY)
+        points_state = PULL(point_bbkb, points_state, arms.features[arm])
+        assert bool(point_bbkb.ends(points_state))
+        points_state, info = TELL(point_bbkb, points_state, jnp.array([y, np.nan]), KEY)
         assert int(info.observed) == 1 and not bool(info.overflow) and not bool(info.truncated)
 
 
@@ -112,7 +112,7 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
 
 
 def test_partition_search_covers_the_box_and_reduces_the_regret():
-    """The cells partition the box, and width * sd at the last centre exceeds its variation V."""
+    """The cells partition the box, and width * sd at the last centre exceeds the cell's variation V."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)
 

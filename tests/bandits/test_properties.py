@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 from rows import by_name, check_refusals
 
 from jsketch import Arms, Query, loops
@@ -17,14 +17,14 @@ from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-# Properties that take long are tested for these algorithms; -m slow tests all of them.
+# properties whose tests take long are tested for few algorithms; -m slow tests all of them
 FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
 # the tests of batches, of widths, of the authors' vectors and tests/contrib run these rows, which
 # share the loop and most of their code with other rows
 IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
-# these, or all their parts, are compiled with the default flags in tests/fuzz
+# tests/fuzz compiles these rows, or all their parts, with the default flags
 IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
 IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
 SMALL = 10  # a capacity that grows during the runs, which then compile again
@@ -42,7 +42,7 @@ class Cache:
 
     def __init__(self):
         self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
-        self.rollout_with_default_flags = compiled_as_by_users(
+        self.rollout_with_default_flags = jit_with_default_flags(
             loops.rollout, static_argnames="horizon"
         )
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
@@ -65,9 +65,9 @@ class Cache:
         return CASES[name], state, query, y
 
 
-def smaller(number):
+def smaller(leaf):
     """0.8 times a float; other leaves are unchanged."""
-    return 0.8 * number if isinstance(number, float) else number
+    return 0.8 * leaf if isinstance(leaf, float) else leaf
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +113,8 @@ def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name):
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
         single_run = cache.rollout(bandit, problem(), key, HORIZON)
         np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
-        found = vmapped_runs.trace.reward[row]
-        np.testing.assert_allclose(found, single_run.trace.reward, atol=1e-12)
+        vmapped_rewards = vmapped_runs.trace.reward[row]
+        np.testing.assert_allclose(vmapped_rewards, single_run.trace.reward, atol=1e-12)
 
 
 @functools.cache
@@ -154,7 +154,7 @@ def test_drive_has_the_picks_of_run_and_resumes(cache, name):
 
 
 @each
-def test_asking_twice_and_limits(cache, name):
+def test_asking_twice_gives_the_same_batch_and_a_limit_shortens_it(cache, name):
     bandit, state, query, _ = cache.midway(name)
     chex.assert_trees_all_equal(cache.ask(bandit, state, KEY), query)
     size = int(query.size)
@@ -247,24 +247,25 @@ def test_float32_stays_finite(name):
 @pytest.mark.parametrize(("size", "max_picks"), [(16, 256), (3, 2)])
 def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, max_picks):
     """THEORY 5.7: lazy and swept picks are equal on 64 problems that have every arm twice, except
-    that an arm may be replaced by its duplicate. Batches use one working set or several small
-    ones."""
+    that an arm may be replaced by its duplicate. `size` and `max_picks` give one working set
+    or several small ones."""
     monkeypatch.setattr(adaptive_batch, "SIZE", size)
     monkeypatch.setattr(adaptive_batch, "PICKS", max_picks)
 
-    def picks(key):
+    def lazy_and_swept_queries(key):
         x_key, y_key = jax.random.split(key)
+        # arms i and i + 20 are equal
         x = jnp.tile(jax.random.uniform(x_key, (20, 2)), (2, 1))
         y = jnp.tile(jax.random.normal(y_key, (20,)), 2)
-        pair = []
+        queries = []
         for lazy in (True, False):
             bandit = CASES["bbkb_global"].replace(lazy=lazy, ratio=6.0, max_batch=40)
             counts = (jnp.arange(40) % 3).astype(x.dtype)
             state = bandit.init(Arms(x), key, data=Evaluations(counts, counts * y))
-            pair.append(bandit.ask(state, key))
-        return pair
+            queries.append(bandit.ask(state, key))
+        return queries
 
-    lazy, swept = jax.jit(jax.vmap(picks))(jax.random.split(jax.random.key(1), 64))
+    lazy, swept = jax.jit(jax.vmap(lazy_and_swept_queries))(jax.random.split(jax.random.key(1), 64))
     np.testing.assert_array_equal(lazy.mask, swept.mask)
     np.testing.assert_array_equal(lazy.index % 20, swept.index % 20)
     assert int(lazy.mask.sum(1).min()) > 1

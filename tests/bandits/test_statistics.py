@@ -18,7 +18,7 @@ KERNEL = kernels.Gaussian(0.3)
 SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 COMMON = dict(kernel=KERNEL, regularization=LAM, **SETTINGS, capacity=64)
 STOPS = (5, 20, HORIZON)
-# {width that chooses the arms: further widths that are tested on the same runs}
+# {name in BANDITS: further widths that are tested on the runs of this bandit}
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
 
 
@@ -74,8 +74,8 @@ def test_confidence_intervals_cover(name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At its qbar no
-    variance of 64 runs is wrong by more than the factor. At qbar = 2, which no theorem covers, less
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At the qbar
+    of the theorem no variance of 64 runs is wrong by more than a factor 3. At qbar = 2, which no theorem covers, less
     than a tenth of all variances are wrong. Dictionaries are smaller than the loose bound of the
     papers. At qbar = 2 their mean size is at most C qbar times an effective dimension from the
     sketched variances, within 4 standard errors, and below 2 qbar d_eff."""
@@ -124,10 +124,10 @@ def test_thompson_samples_have_the_right_law(name):
         )
     else:
         bandit = SketchedTS(**options)
-        keep = np.array([1, 3, 7, 20])
-        history = jnp.asarray(counts), jnp.asarray(sums), np.isin(np.arange(24), keep)
+        dictionary = np.array([1, 3, 7, 20])
+        history = jnp.asarray(counts), jnp.asarray(sums), np.isin(np.arange(24), dictionary)
         state = sketched.start(Arms(x), KERNEL, LAM, 24, jax.random.key(0), history)
-        mean, _, embedded, residual, _ = oracles.sketched(gram, keep, counts, sums, LAM)
+        mean, _, embedded, residual, _ = oracles.sketched(gram, dictionary, counts, sums, LAM)
         covariance = embedded + np.diag(residual) / LAM
     covariance = covariance * float(bandit.confidence_width(state)) ** 2
     draws = np.asarray(jax.jit(bandit.samples)(state, jax.random.key(5)))
@@ -144,14 +144,16 @@ def test_thompson_samples_use_each_normal_draw_once():
 
     @jax.jit
     def draw_samples(x, key):
-        """(samples without data, samples with all arms in the dictionary, features of these)."""
+        """(samples without data, samples with all arms in the dictionary, whitened features of the latter state)."""
         empty = bandit.init(Arms(x), key)
         full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, history)
         z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root
         return bandit.samples(empty, key), bandit.samples(full, key), z @ full.whiten
 
-    of_arms, samples, whitened = map(np.asarray, draw_samples(jnp.asarray(x), jax.random.key(5)))
-    of_features = np.linalg.solve(whitened, samples.T) / np.sqrt(LAM)
-    for normals in (of_arms, of_features):
+    arm_normals, samples, whitened = map(
+        np.asarray, draw_samples(jnp.asarray(x), jax.random.key(5))
+    )
+    feature_normals = np.linalg.solve(whitened, samples.T) / np.sqrt(LAM)
+    for normals in (arm_normals, feature_normals):
         assert 0.8 < normals.std() < 1.2
-    assert np.abs(of_arms.reshape(-1, 1) - of_features.reshape(1, -1)).min() > 1e-8
+    assert np.abs(arm_normals.reshape(-1, 1) - feature_normals.reshape(1, -1)).min() > 1e-8

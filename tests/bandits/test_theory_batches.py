@@ -20,9 +20,9 @@ def test_ratio_bounds_hold(ratio):
     for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
         total, _, with_e = bounds(p, batch)
-        start = oracles.variance_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
+        start = oracles.variance_after(p.gram, p.dictionary, p.counts, np.array([], int), p.lam)
         for size in range(1, len(batch) + 1):
-            after = oracles.variance_after(p.gram, p.keep, p.counts, batch[:size], p.lam)
+            after = oracles.variance_after(p.gram, p.dictionary, p.counts, batch[:size], p.lam)
             variance_ratio = start / after
             assert (variance_ratio <= total[size - 1] * (1 + 1e-6)).all()
             assert (variance_ratio <= with_e[size - 1] * (1 + 1e-6)).all()
@@ -48,7 +48,7 @@ def test_noiseless_confidence():
 
 
 def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
-    """A batch pulls one arm (C^2 - 1) / sigma^2 times. The posterior is that of GP-BUCB."""
+    """A batch pulls one arm (C^2 - 1) / sigma^2 times. The posterior after it is that of GP-BUCB."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
@@ -67,8 +67,8 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
 
 
 def test_gp_bucb_batches_end_where_their_rule_ends_them():
-    """Only the last pick raises the bound above C: the product of 1 + sigma^2_{s-1}(x_s) (BBKB Alg.
-    2), or the sum of Lemma 1 of the variances at the start of the batch."""
+    """Only the last pick raises the bound above C. The bound is the product of 1 + sigma^2_{s-1}(x_s)
+    (BBKB Alg. 2), or 1 + the sum of the variances at the start of the batch (Lemma 1)."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)

@@ -56,11 +56,11 @@ def draw(key):
     return rkhs_problem(key, KERNEL, ARMS, NOISE, NORM)
 
 
-# draws after every batch, or only if the dictionary exceeds 1.25 times the expected size
-RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
+# a dictionary is drawn after every batch, or only if it exceeds 1.25 times the expected size
+RESPARSIFY = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 
-@pytest.fixture(scope="module", params=RULES, ids=["every_batch", "extended"])
+@pytest.fixture(scope="module", params=RESPARSIFY, ids=["every_batch", "extended"])
 def batched(request):
     """BBKB with lambda >= 1, as its theorems assume, and 1/C of the q_bar of the theorems."""
     common = COMMON | dict(resparsify=request.param)

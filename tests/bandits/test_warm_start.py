@@ -85,9 +85,9 @@ def test_a_warm_start_with_a_sampled_dictionary_is_accurate(method):
 def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatch):
     used_keys = []
 
-    def recording(draw, position):
+    def recording(draw, key_position):
         def record_key(*arguments, **named):
-            used_keys.append(jax.random.key_data(arguments[position]).tolist())
+            used_keys.append(jax.random.key_data(arguments[key_position]).tolist())
             return draw(*arguments, **named)
 
         return record_key
@@ -133,8 +133,8 @@ def test_an_initial_design_is_the_first_batch():
     trace = loops.run(bandit, problem, KEY, 60).trace
     np.testing.assert_array_equal(trace.arm[: len(arms)], arms)
     assert (np.asarray(trace.round[: len(arms)]) == 0).all() and int(trace.round[len(arms)]) == 1
-    # The information of the design in the width is its logdet, because the dictionary contains all
-    # its arms, and not a sum over prior variances.
+    # in the width, the information of the design is its logdet and not a sum over prior variances,
+    # because the dictionary contains all arms of the design
     counts = np.bincount(arms, minlength=60).astype(float)
     logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
     width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))

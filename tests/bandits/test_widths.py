@@ -64,7 +64,7 @@ def formulas(e, lam, xi, norm, delta, ratio):
     """{name: width} by the formulas of the papers and of THEORY 4, from the evidence `e`."""
     bias, log_inv_delta = np.sqrt(lam) * norm, np.log(1 / delta)
     table = {}
-    # BKB eq. 7; the others of an exact posterior are in THEORY 4.1 and 4.7
+    # BKB eq. 7; the other widths of an exact posterior are in THEORY 4.1 and 4.7
     table["gp_ucb_paper"] = bias + xi * np.sqrt(2 * (e.logdet + log_inv_delta))
     table["gp_ucb_tight"] = bias + xi * np.sqrt(e.logdet + 2 * log_inv_delta)
     table["gp_ucb_code"] = bias + xi * np.sqrt(e.logdet + log_inv_delta)
@@ -144,7 +144,7 @@ def after_each_batch(bandit):
 
 ASSUMED = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
 SCALED = kernels.Scaled(kernels.Gaussian(0.8), 0.4)
-VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
+GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
@@ -156,7 +156,7 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
     expected = list(
         evidence_after_batches(
-            VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)]
+            GRAM, lam, [row[used] for row, used in zip(index, mask, strict=True)]
         )
     )
     confidence = widths.Confidence(lam, *ASSUMED.values(), RATIO)
@@ -167,8 +167,8 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
         sums = evidence.count, evidence.information, evidence.information_sketched
         np.testing.assert_allclose(sums, (e.t, e.information, e.tripled), **close)
         names = ("logdet", "residual_sum", "prior_variance", "variance_sum")
-        sums = [getattr(evidence, name) for name in names]
-        np.testing.assert_allclose(sums, (e.logdet, e.rho, e.kappa2, e.effective), **close)
+        others = [getattr(evidence, name) for name in names]
+        np.testing.assert_allclose(others, (e.logdet, e.rho, e.kappa2, e.effective), **close)
         table = formulas(e, lam, *ASSUMED.values(), RATIO)
         assert set(table) == set(NAMES)
         np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
@@ -184,7 +184,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
     state, _ = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]), KEY)
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
-    logdet = oracles.exact(VALUES, counts, counts, lam)[2]
+    logdet = oracles.exact(GRAM, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *ASSUMED.values(), RATIO)
@@ -200,8 +200,8 @@ def test_the_information_of_past_evaluations_includes_the_residuals():
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)
-        *_, residual, logdet = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
-        residual[p.keep] = 0
+        *_, residual, logdet = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
+        residual[p.dictionary] = 0
         upper = logdet + p.counts @ residual / p.lam
         assert upper > 1.1 * logdet
         evidence = state.evidence

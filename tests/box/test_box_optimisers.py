@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import INITIAL
 from cases import OPTIMISERS as CASES
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 from rows import by_name, check_refusals, failing
 from small_problems import ASK, KEY
 
@@ -77,7 +77,7 @@ def test_a_run_records_its_evaluations(name):
 
 @by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["turbo_1"])
 def test_a_run_with_the_default_flags_of_xla(name):
-    run = compiled_as_by_users(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
+    run = jit_with_default_flags(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
     check_record(name, run)
 
 

@@ -189,9 +189,9 @@ def sums_on_the_event(problem, f, seed):
 def norm_bound_of_sketch(problem, delta):
     """The lower bound of THEORY 6.9 for the dictionary of a problem, computed in its features."""
     counts, sums, lam = problem.counts, problem.sums, problem.lam
-    z = oracles.features(problem.gram, problem.keep)
+    z = oracles.features(problem.gram, problem.dictionary)
     residual = np.diag(problem.gram) - np.square(z).sum(1)
-    residual[problem.keep] = 0
+    residual[problem.dictionary] = 0
     rho_sketch, moment = counts @ residual, z.T @ sums
     gram, identity = z.T @ (counts[:, None] * z), np.eye(z.shape[1])
     total = (np.square(sums) / np.maximum(counts, 1)).sum()
@@ -227,7 +227,7 @@ def test_the_lower_bound_on_the_norm():
         allowance = quadratic[1.0] + XI**2 * (logdet - 2 * math.log(delta))
         squares = [(quadratic[m] - allowance) / (m * problem.lam) for m in norms.MULTIPLES]
         expected = math.sqrt(max(0.0, *squares))
-        full_dictionary = problem.state(keep=np.flatnonzero(problem.counts))[1]
+        full_dictionary = problem.state(dictionary=np.flatnonzero(problem.counts))[1]
         exact = float(LOWER_BOUND(full_dictionary, problem.lam, XI, delta))
         assert exact == pytest.approx(expected, rel=1e-7, abs=1e-7)
         sketch = problem.state()[1]

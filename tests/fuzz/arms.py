@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import posteriors
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 from draw import arms_problem
 from report import tolerance
 from truth import EPS, LD
@@ -17,14 +17,16 @@ from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-INIT_WITH_DATA = compiled_as_by_users(
+INIT_WITH_DATA = jit_with_default_flags(
     lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
-ASK = compiled_as_by_users(
+ASK = jit_with_default_flags(
     lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
 )
-TELL = compiled_as_by_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+TELL = jit_with_default_flags(
+    lambda bandit, state, query, y, key: bandit.tell(state, query, y, key)
+)
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 from oracles import log_excess
 from scipy.special import log_ndtr
 from truth import EPS, LD, cholesky, gram, perturbed, solve
@@ -19,10 +19,10 @@ KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
 }
-ADD = compiled_as_by_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+ADD = jit_with_default_flags(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
 
 
-@compiled_as_by_users
+@jit_with_default_flags
 def VALUES(kernel, numbers, u, y, mask, at):
     """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
     data = gp.standardized(u, y, mask)
@@ -31,13 +31,13 @@ def VALUES(kernel, numbers, u, y, mask, at):
     return gp.predict(posterior, at), gp.joint_posterior(posterior, at)[1], likelihood
 
 
-@compiled_as_by_users
+@jit_with_default_flags
 def IMPROVEMENT(*arguments):
     expected = acquisition.log_expected_improvement(*arguments)
     return expected, acquisition.log_probability_of_improvement(*arguments)
 
 
-@compiled_as_by_users
+@jit_with_default_flags
 def BALL(rows, lam, targets, w0, v):
     s = ellipsoid(rows, lam)
     products = s.inverse_root(v), s.inverse_root_transposed(v)

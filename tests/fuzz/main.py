@@ -41,7 +41,7 @@ def main():
     if unknown or options.count < 1 or options.first < 0:
         parser.error(f"kinds are {', '.join(KINDS)}, --count is at least 1 and --first at least 0.")
     # most of the time is compilation, and tiny problems need no optimized machine code
-    os.environ.setdefault("JSKETCH_AS_USERS", "0")
+    os.environ.setdefault("JSKETCH_DEFAULT_FLAGS", "0")
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     )

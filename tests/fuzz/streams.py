@@ -5,15 +5,15 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 from draw import SMOOTHNESS, kernel_of, points
 from forecasts import (
     forgetting,
     gradient,
-    have_joined,
     kors_probabilities,
     leverages,
     mixture,
+    n_joined,
     on_a_dictionary,
     pros_n_kons,
     ridge,
@@ -35,7 +35,7 @@ BLOCK = 16
 NOISE = 16  # error of a kernel value, as a multiple of EPS, as in `perturbed`
 NEARLY_DEPENDENT = 1e-7  # a joining point with a smaller residual / k(x,x) is nearly dependent
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-RUN = compiled_as_by_users(
+RUN = jit_with_default_flags(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
 )
 DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
@@ -274,7 +274,7 @@ def of_sketched_kons(p, run, first, key, report):
 def of_gradient(p, run, first, key, report):
     """Predictions of gradient steps in the span of the first five labelled examples."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
-    number = have_joined(joined, len(p.xs))
+    number = n_joined(joined, len(p.xs))
 
     def predict(features):
         return gradient([features[m] for m in number], p.ys, p.step / p.largest)

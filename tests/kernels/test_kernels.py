@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiled import compiled_as_by_users
+from compiled import jit_with_default_flags
 
 from jsketch import kernels
 from jsketch.kernels import stationary
@@ -104,7 +104,7 @@ def test_lengthscales_of_inputs_far_from_zero():
     """x / lengthscale is rounded alike in both arguments: posteriors multiply errors by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
-    column = compiled_as_by_users(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
+    column = jit_with_default_flags(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
     far = np.stack([column(kernel, x + 1024, i) for i in range(9)])
     np.testing.assert_allclose(far, kernel.gram(x, x), rtol=0, atol=4 * np.finfo(float).eps)
 
@@ -116,7 +116,7 @@ def test_compiled_gradients_at_equal_points(name):
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
     kernel = SLOPES[name][0]
-    gradient = compiled_as_by_users(
+    gradient = jit_with_default_flags(
         jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
     )(lengthscale, x)
     expected = jax.grad(

@@ -66,11 +66,11 @@ def test_variances_against_the_exact_ones():
     for p in random_problems():
         _, state = p.state()
         _, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
-        on = p.keep
+        on = p.dictionary
         upper = np.diag(covariance)[on] * (1 + 1e-7) + 1e-9
         assert (np.asarray(state.variance)[on] <= upper).all()
         lower, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
-        dense_residual = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[3]
+        dense_residual = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[3]
         residual = residuals(p.kernel, state)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
         assert (residual >= 0).all() and (residual[on] == 0).all()
