@@ -13,10 +13,9 @@ DEFAULTS = {
 }
 
 
-def jit_with_default_flags(function, **options):
+def default_flags_jit(function, **options):
     """jax.jit with XLA's default flags, or with those of the session if JSKETCH_DEFAULT_FLAGS=0."""
-    flags = (
-        os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_DEFAULT_FLAGS") != "0" else ""
-    )
+    use_defaults = os.environ.get("JSKETCH_DEFAULT_FLAGS") != "0"
+    flags = os.environ.get("XLA_FLAGS", "") if use_defaults else ""
     defaults = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
     return jax.jit(function, compiler_options=defaults, **options)

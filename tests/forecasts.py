@@ -29,7 +29,7 @@ def ridge(gram, ys, lam, awv):
 
 def spans(gram, joined, least=0.0, cut=1e-18):
     """(a list of the features [n,r] of all examples: orthonormal coordinates in the span of the
-    first 0, 1, ... points of `joined`; the residuals [m] of the points when they join, over k(x,x)).
+    first 0, 1, ... points of `joined`; the residuals / k(x,x) [m] of the points when they join).
     Points with residuals of at most `least`, and pivots of at most `cut` times the largest k(x,x),
     are left out."""
     features, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []

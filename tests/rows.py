@@ -18,8 +18,8 @@ def check_refusals(rows):
 
 
 def failing(numbers, error, function):
-    """(`function`, except that the calls with these numbers raise the error; the list of the first
-    argument, or of the dictionary of named arguments, of each call). Calls count from 1."""
+    """(a copy of `function` whose calls with these numbers raise the error; the list of the first
+    argument of each call, or of the dictionary of its named arguments)."""
     calls = []
 
     def fail_or_call(*values, **named):

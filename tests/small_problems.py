@@ -80,7 +80,7 @@ def states_at(bandit, draw, keys, stops):
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
             return progress, progress.state
 
-        # `start` is a rollout of 0 rounds, which would be compiled as a second program
+        # as after a rollout of 0 rounds, which would be compiled as a second program
         initial = start(bandit, problem, key, horizon)
         return problem, *jax.lax.scan(until, initial, jnp.array(stops, jnp.int32))
 

@@ -112,7 +112,7 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
 
 
 def test_partition_search_covers_the_box_and_reduces_the_regret():
-    """The cells partition the box, and width * sd at the last centre exceeds the cell's variation V."""
+    """The cells partition the box, and width * sd at the last centre exceeds V of its cell."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)
 

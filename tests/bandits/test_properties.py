@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from rows import by_name, check_refusals
 
 from jsketch import Arms, Query, loops
@@ -42,7 +42,7 @@ class Cache:
 
     def __init__(self):
         self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
-        self.rollout_with_default_flags = jit_with_default_flags(
+        self.rollout_with_default_flags = default_flags_jit(
             loops.rollout, static_argnames="horizon"
         )
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))

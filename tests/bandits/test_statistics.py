@@ -74,11 +74,12 @@ def test_confidence_intervals_cover(name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At the qbar
-    of the theorem no variance of 64 runs is wrong by more than a factor 3. At qbar = 2, which no theorem covers, less
-    than a tenth of all variances are wrong. Dictionaries are smaller than the loose bound of the
-    papers. At qbar = 2 their mean size is at most C qbar times an effective dimension from the
-    sketched variances, within 4 standard errors, and below 2 qbar d_eff."""
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At the qbar of
+    this theorem no variance of 64 runs is wrong by more than a factor 3. At qbar = 2, which no
+    theorem covers, less than a tenth of all variances are wrong. Dictionaries are
+    smaller than the loose bound of the papers. At qbar = 2 their mean size is at most C
+    qbar times an effective dimension from the sketched variances, within 4 standard errors, and
+    below 2 qbar d_eff."""
     # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
@@ -144,7 +145,7 @@ def test_thompson_samples_use_each_normal_draw_once():
 
     @jax.jit
     def draw_samples(x, key):
-        """(samples without data, samples with all arms in the dictionary, whitened features of the latter state)."""
+        """(samples without data, samples with all arms in the dictionary, whitened features)."""
         empty = bandit.init(Arms(x), key)
         full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, history)
         z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root

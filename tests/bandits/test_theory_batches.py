@@ -48,7 +48,7 @@ def test_noiseless_confidence():
 
 
 def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
-    """A batch pulls one arm (C^2 - 1) / sigma^2 times. The posterior after it is that of GP-BUCB."""
+    """A batch pulls one arm (C^2 - 1) / sigma^2 times and gives the posterior of GP-BUCB."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
@@ -67,7 +67,7 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
 
 
 def test_gp_bucb_batches_end_where_their_rule_ends_them():
-    """Only the last pick raises the bound above C. The bound is the product of 1 + sigma^2_{s-1}(x_s)
+    """Only the last pick raises the bound above C. It is the product of 1 + sigma^2_{s-1}(x_s)
     (BBKB Alg. 2), or 1 + the sum of the variances at the start of the batch (Lemma 1)."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)

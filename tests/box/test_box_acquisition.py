@@ -8,26 +8,24 @@ from oracles import laplace, log_cdf, log_excess
 from scipy.stats import norm
 
 from jsketch import kernels
-from jsketch.box import GPBandit, acquisition
-from jsketch.box import regression as gp
-from jsketch.box.gp.regression import Hyperparameters
+from jsketch.box import GPBandit, acquisition, regression
 
 NEGATIVE_Z = -np.array([1e-3, 0.1, 0.9, 2, 4.999, 5.001, 8, 20, 38, 40, 300, 1e4, 1e8])
 NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
 
 
 @pytest.mark.parametrize(
-    ("function", "by_integral"),
+    ("function", "reference"),
     [
         (acquisition.log_expected_improvement, log_excess),
         (acquisition.log_probability_of_improvement, log_cdf),
     ],
 )
-def test_values_in_both_tails(function, by_integral):
+def test_values_in_both_tails(function, reference):
     z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
     values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
-    expected = [by_integral(value) for value in z]
-    # near zero only the absolute error of a logarithm is small, so that atol is needed
+    expected = [reference(value) for value in z]
+    # atol, because where a logarithm is near zero only its absolute error is small
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 
 
@@ -67,16 +65,18 @@ def test_ei_and_pi_use_the_best_value_plus_the_margin_and_ucb_uses_the_width():
     """The threshold of EI and PI is the best standardized value plus the margin; UCB has none."""
     random = np.random.default_rng(0)
     u, y, mask = random.uniform(size=(8, 1)), random.normal(size=8), np.arange(8) < 6
-    numbers = Hyperparameters(jnp.array([0.3]), jnp.array(1.2), jnp.array(0.1))
+    numbers = regression.Hyperparameters(jnp.array([0.3]), jnp.array(1.2), jnp.array(0.1))
     margin, width, best = 0.4, 1.7, ((y - y[mask].mean()) / y[mask].std())[mask].max()
     bandit, points = GPBandit(kernels.Gaussian(), margin=margin, width=width), u[6:]
 
     @jax.jit
     def posterior_and_scores(u, y, mask, points):
-        posterior = gp.condition(kernels.Gaussian(), numbers, gp.standardized(u, y, mask))
+        posterior = regression.condition(
+            kernels.Gaussian(), numbers, regression.standardized(u, y, mask)
+        )
         names = GPBandit.choices["acquisition"]
         scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in names}
-        return gp.predict(posterior, points), scores
+        return regression.predict(posterior, points), scores
 
     (mean, variance), scores = jax.tree.map(np.asarray, posterior_and_scores(u, y, mask, points))
     z = (mean - best - margin) / np.sqrt(variance)

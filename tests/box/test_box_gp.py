@@ -13,33 +13,31 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
 from jsketch import Box, kernels, loops
-from jsketch.box import GPBandit, fit
-from jsketch.box import regression as gp
+from jsketch.box import GPBandit, fit, regression
 from jsketch.box.gp.fit import LogNormal, Prior
-from jsketch.box.gp.regression import Hyperparameters
 from jsketch.problems import boxes
 
 KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gaussian(), RBF)}
 BOUNDS = fit.Bounds(lengthscale=(1e-2, 1e2), outputscale=(1e-3, 1e3), noise=(1e-6, 1e1))
-HYPERPARAMETERS = Hyperparameters(jnp.array([0.4, 0.9]), jnp.array(1.7), jnp.array(0.02))
+HYPERPARAMETERS = regression.Hyperparameters(jnp.array([0.4, 0.9]), jnp.array(1.7), jnp.array(0.02))
 each = pytest.mark.parametrize("name", KERNELS)
-likelihood = jax.jit(gp.log_marginal_likelihood)
+likelihood = jax.jit(regression.log_marginal_likelihood)
 fit_jit = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def observations(n=15, d=2, seed=0, capacity=None):
-    """Standardized data of `n` of `capacity` slots; the others have arbitrary contents."""
+    """Standardized data of `n` of `capacity` slots; the other slots have arbitrary contents."""
     random = np.random.default_rng(seed)
     capacity = capacity or n
     u, noise = random.uniform(size=(capacity, d)), random.normal(size=capacity)
     y = np.sin(3 * u @ random.normal(size=d)) + u[:, 0] ** 2 + random.choice([0.01, 0.3]) * noise
-    return gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.arange(capacity) < n)
+    return regression.standardized(jnp.asarray(u), jnp.asarray(y), jnp.arange(capacity) < n)
 
 
 # scikit-learn warns if a fitted hyperparameter lies on its bound
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_fit_is_at_least_scikit_learns():
-    """On 20 random problems the marginal likelihood is at least scikit-learn's from 3 starts."""
+def test_the_fit_is_at_least_as_likely_as_scikit_learns():
+    """On 20 random problems the marginal likelihood is at least scikit-learn's (3 starts)."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, sklearn_kernel = KERNELS[name]
@@ -63,11 +61,11 @@ def test_the_fit_is_at_least_scikit_learns():
         assert float(value) >= model.log_marginal_likelihood_value_ - 1e-6, seed
 
         logs = np.log(np.concatenate([[numbers.outputscale], numbers.lengthscale, [numbers.noise]]))
-        # the same value for the same hyperparameters
+        # both packages have the same value for the same hyperparameters
         assert float(value) == pytest.approx(model.log_marginal_likelihood(logs), abs=1e-7)
 
 
-def test_a_warm_start_is_never_lost():
+def test_a_warm_start_never_lowers_the_likelihood():
     """A fit with one step from the best hyperparameters has no smaller likelihood."""
     data, kernel = observations(), kernels.Matern()
     numbers, value = fit_jit(
@@ -88,12 +86,12 @@ def test_fits_of_degenerate_data_are_finite(values):
         "twice": (u[:, 0], jnp.ones(16, bool)),
     }[values]
     u = u.at[8:].set(u[:8]) if values == "twice" else u  # the same points with other values
-    data = gp.standardized(u, y, mask)
+    data = regression.standardized(u, y, mask)
     start = fit.default_numbers(BOUNDS, 2, u.dtype)
     numbers, value = fit_jit(
         kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
     )
-    mean, variance = gp.predict(gp.condition(kernels.Matern(), numbers, data), u)
+    mean, variance = regression.predict(regression.condition(kernels.Matern(), numbers, data), u)
     for leaf in jax.tree.leaves((numbers, value, mean, variance)):
         assert leaf.dtype == u.dtype and np.isfinite(leaf).all()
     assert (np.asarray(variance) > 0).all()
@@ -102,12 +100,12 @@ def test_fits_of_degenerate_data_are_finite(values):
 def test_the_variance_has_a_floor():
     """The floor is eps times the outputscale, where noiseless observations would give 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
-    numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
+    numbers = regression.Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
 
     @jax.jit
     def predicted(u, points):
-        data = gp.standardized(u, u[:, 0], jnp.ones(5, bool))
-        return gp.predict(gp.condition(kernels.Gaussian(), numbers, data), points)
+        data = regression.standardized(u, u[:, 0], jnp.ones(5, bool))
+        return regression.predict(regression.condition(kernels.Gaussian(), numbers, data), points)
 
     _, variance = predicted(u, jnp.append(u, jnp.array([[0.1]]), 0))
     np.testing.assert_array_equal(variance, [4 * 2.0**-52] * 5 + [4.0])
@@ -119,10 +117,10 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     correct sampler fails with probability 2e-6), and the 10 covariances within 8."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
-    posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)
-    draw = jax.jit(jax.vmap(lambda key: gp.draw(posterior, points, key, 1, 32)[0]))
+    posterior = regression.condition(KERNELS[name][0], HYPERPARAMETERS, data)
+    draw = jax.jit(jax.vmap(lambda key: regression.draw(posterior, points, key, 1, 32)[0]))
     draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
-    mean, matrix = (np.asarray(part) for part in gp.joint_posterior(posterior, points))
+    mean, matrix = (np.asarray(part) for part in regression.joint_posterior(posterior, points))
     # the fourth moments of a mixture over frequencies are larger than those of normal draws
     check_law(draws, mean, matrix, of_mean=5, of_covariance=8)
 
@@ -133,27 +131,29 @@ def test_few_slots_give_the_same_posterior():
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
 
     def moments_at_points(data):
-        return gp.predict(gp.condition(kernels.Matern(), HYPERPARAMETERS, data), points)
+        return regression.predict(
+            regression.condition(kernels.Matern(), HYPERPARAMETERS, data), points
+        )
 
-    few_slots = jax.jit(lambda d: gp.at_smallest_capacity(d, moments_at_points))
+    few_slots = jax.jit(lambda d: regression.at_smallest_capacity(d, moments_at_points))
     chex.assert_trees_all_close(few_slots(data), jax.jit(moments_at_points)(data), rtol=1e-9)
 
 
-def test_values_are_equal_up_to_rounding():
-    """The mean of equal values may differ from them by rounding, which is not a scale."""
-    data = gp.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
+def test_equal_values_have_the_scale_1():
+    """The mean of equal values may differ from them by rounding, which must not be their scale."""
+    data = regression.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
     assert float(data.spread) == 1 and float(jnp.abs(data.y).max()) < 1e-15
 
 
 # priors
 
 
-ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
-THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
+PRIOR = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
+NUMBERS = regression.Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
 
 
 def log_prior(numbers):
-    """The prior by SciPy. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
+    """The log density by SciPy. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
     lengths = (
         lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
@@ -164,10 +164,10 @@ def log_prior(numbers):
     return lengths + outputscale + lognorm(1, scale=np.exp(-4)).logpdf(float(numbers.noise))
 
 
-def test_the_density_and_its_gradient_are_scipys():
-    value, slope = jax.value_and_grad(lambda numbers: ALL.log_density(numbers))(THREE)
-    assert float(value) == pytest.approx(log_prior(THREE), rel=1e-12)
-    flat, unflatten = jax.flatten_util.ravel_pytree(THREE)
+def test_the_prior_density_and_its_gradient_are_those_of_scipy():
+    value, slope = jax.value_and_grad(lambda numbers: PRIOR.log_density(numbers))(NUMBERS)
+    assert float(value) == pytest.approx(log_prior(NUMBERS), rel=1e-12)
+    flat, unflatten = jax.flatten_util.ravel_pytree(NUMBERS)
     gradient = jax.flatten_util.ravel_pytree(slope)[0]
     for i in range(flat.size):
         step = jnp.zeros_like(flat).at[i].set(1e-6 * flat[i])
@@ -177,10 +177,10 @@ def test_the_density_and_its_gradient_are_scipys():
 
 def test_without_data_a_fit_is_the_mode_of_the_prior():
     """Each mode is exp(location - scale^2). The log marginal likelihood without data is 0."""
-    data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
+    data = regression.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
     numbers, value = fit_jit(
-        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL
+        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, PRIOR
     )
     np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
     assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)

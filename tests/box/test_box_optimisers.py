@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import INITIAL
 from cases import OPTIMISERS as CASES
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from rows import by_name, check_refusals, failing
 from small_problems import ASK, KEY
 
@@ -18,11 +18,11 @@ from jsketch.box import UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
-# largest difference between programs that round differently
+# {name: largest difference between programs that round differently}
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
-# the hyperparameter that a test changes without a new compilation
+# {name: the hyperparameter that a test changes without a new compilation}
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
-QUICK = ("uniform", *NUMBERS)  # the other rows share their code
+QUICK = ("uniform", *NUMBERS)  # the code of the other rows is in these rows too
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 each = by_name(CASES, CASES.keys() - QUICK)
 
@@ -77,7 +77,7 @@ def test_a_run_records_its_evaluations(name):
 
 @by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["turbo_1"])
 def test_a_run_with_the_default_flags_of_xla(name):
-    run = jit_with_default_flags(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
+    run = default_flags_jit(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
     check_record(name, run)
 
 
@@ -103,8 +103,8 @@ def test_all_optimisers_have_the_same_initial_points():
 
 
 @by_name(QUICK)
-def test_a_host_objective_and_a_killed_run(name, tmp_path):
-    """The picks are those of the compiled run, after interruptions within a query too."""
+def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, tmp_path):
+    """The run is also interrupted within a query, and resumes from its checkpoint."""
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
     driven = loops.drive(optimizer, on_host, BOX, KEY, HORIZON)
@@ -187,7 +187,7 @@ def test_dtypes_follow_the_box(name):
 
 
 @struct.dataclass
-class Valued:
+class VectorValued:
     """An objective whose noiseless value is a vector."""
 
     def __call__(self, x, key):
@@ -206,13 +206,13 @@ def test_objectives_that_are_refused(loop):
         (lambda x, key: None, "None was returned"),
         (lambda x, key: (x[0], x[1]), "was returned"),
         (lambda x: x.sum(), r"a function of \(x, key\); its arguments are \(x\)"),
-        (Valued(), r"value must return one number, .*shape \(1,\)"),
+        (VectorValued(), r"value must return one number, .*shape \(1,\)"),
     ]
-    given = [(problems.on_box(objective, BOX), words) for objective, words in rows]
-    check_refusals((partial(loop, UniformBox(), p, KEY, 3), words) for p, words in given)
+    refused = [(problems.on_box(objective, BOX), words) for objective, words in rows]
+    check_refusals((partial(loop, UniformBox(), p, KEY, 3), words) for p, words in refused)
 
 
-def test_integers_and_booleans_are_numbers():
+def test_objectives_may_return_integers_and_booleans():
     for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
         run = jax.eval_shape(
             lambda f=objective: loops.rollout(UniformBox(), problems.on_box(f, BOX), KEY, 3)

@@ -34,7 +34,7 @@ OPTIMIZERS = {
         3, steps=15, oracle=models.Gradient(1e-11, "sgd", steps=5, restarts=1)
     ),
 }
-# the paper's algorithm, without the additions to it
+# the paper's algorithm, without the additions of this library
 PAPER = dict(reach=1.0, refit=False, standardize=False, exploration_rows=False)
 FIXED = models.Gradient(1e-30, "sgd", steps=1, restarts=1)  # w0 stays as drawn
 each = pytest.mark.parametrize("name", OPTIMIZERS)
@@ -237,8 +237,8 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
         for length in (0.5, 3.0):
             p = form.project(balls.Displacement(length * step.w, length * step.image))
             np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
-    still = form.direction(balls.Displacement(jnp.zeros(model.size), zeros))
-    assert not np.asarray(still.w).any() and not np.asarray(still.image).any()
+    zero_step = form.direction(balls.Displacement(jnp.zeros(model.size), zeros))
+    assert not np.asarray(zero_step.w).any() and not np.asarray(zero_step.image).any()
     # where the squares of a gradient underflow, the step is short and never leaves the ball
     for size in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
         step = form.start(size * normal[1])
@@ -378,10 +378,11 @@ def test_regret_given_the_truth_in_the_ball(truth, w0, linear_is_enough):
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
     """Lemma 5.3: w* lies in the ball at all t in at least 1 - delta of 48 runs, with the radius of
-    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If it did
-    with probability 1 - delta exactly, the test would fail for half of all keys.) With the printed
-    oracle, which leaves w0 as drawn, it does not. The noise is so small that a fit to these few
-    points nearly always stays in the box W, to which only the paper's oracle is confined."""
+    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If this
+    held with probability 1 - delta exactly, the test would fail for half of all keys.) It does not
+    hold with the printed oracle, which leaves w0 as drawn. The noise is so small that a fit to
+    these few points nearly always stays in the box W, to which only the paper's oracle is
+    confined."""
     truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])

@@ -33,7 +33,7 @@ def test_log_scale_has_equal_ratios():
     np.testing.assert_allclose(rates, 10.0 ** np.arange(-4, 1), rtol=1e-12)
 
 
-def test_encode_takes_the_middle_in_any_order():
+def test_encode_returns_middles_of_intervals_for_names_in_any_order():
     np.testing.assert_allclose(
         SPACE.encode(dict(reversed(VALUES.items()))), [5, 5, 10 * 1.5 / 7, 5, 7.5], rtol=1e-12
     )
@@ -60,7 +60,7 @@ def encode(**changes):
     return SPACE.encode(VALUES | changes)
 
 
-INVALID_SPACES = [
+INVALID_CALLS = [
     (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
     (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
     (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
@@ -90,18 +90,18 @@ INVALID_SPACES = [
     (lambda: SPACE.encode([0.1]), "hyperparameters must be a mapping from names, {'rate': ...};"),
     (lambda: SPACE.encode(dict(rate=0.1)), "missing hyperparameters: momentum, depth, loss, boot"),
     *(
-        (lambda g=g: Space(depth=g), "depth: a range is")
-        for g in (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
+        (lambda given=given: Space(depth=given), "depth: a range is")
+        for given in (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
     ),
 ]
 
 
 def test_mistakes_are_refused():
-    check_refusals(INVALID_SPACES)
+    check_refusals(INVALID_CALLS)
 
 
-def test_many_integers_are_decoded_again():
-    """Seven of 2^50 integers return from their codes; the float32 below 10 is the last integer."""
+def test_large_ranges_of_integers_survive_encoding():
+    """Seven of 2^50 integers survive encoding. The float32 below 10 decodes to the last integer."""
     count = 2**50
     space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
@@ -143,9 +143,10 @@ def test_integers_on_a_logarithmic_scale():
 
 
 @pytest.mark.parametrize(
-    "one", [Integer("n", 2, 9), Integer("n", 1, 500, log=True), Category("c", ("a", "b", "c"))]
+    "hyperparameter",
+    [Integer("n", 2, 9), Integer("n", 1, 500, log=True), Category("c", ("a", "b", "c"))],
 )
-def test_centred_points_are_the_encoded_values(one):
+def test_centred_points_are_the_encoded_values(hyperparameter):
     units = np.linspace(0, 1, 301)
-    expected = [one.encode(one.decode(u)) for u in units]
-    np.testing.assert_allclose(one.centred(units), expected, rtol=1e-14)
+    expected = [hyperparameter.encode(hyperparameter.decode(u)) for u in units]
+    np.testing.assert_allclose(hyperparameter.centred(units), expected, rtol=1e-14)

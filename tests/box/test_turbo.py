@@ -8,10 +8,8 @@ from oracles import check_law
 from scipy.stats import qmc
 
 from jsketch import loops
-from jsketch.box import Turbo, history
-from jsketch.box import regression as gp
+from jsketch.box import Turbo, history, regression
 from jsketch.box.gp.fit import Bounds
-from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.trust_regions import sobol
 from jsketch.problems import boxes
@@ -36,10 +34,11 @@ def test_sobol_points_are_evenly_spread_and_random():
 
 
 def region_of(lengthscale, length, n=9):
-    """Data with its best observation at 0.6 in every input."""
+    """(data whose best observation is 0.6 in every input, lengthscales, length of a region)."""
     d = len(lengthscale)
     u = jnp.asarray(np.random.default_rng(0).uniform(size=(12, d))).at[4].set(0.6)
-    data = gp.standardized(u, jnp.zeros(12).at[4].set(1.0).at[11].set(5.0), jnp.arange(12) < n)
+    y = jnp.zeros(12).at[4].set(1.0).at[11].set(5.0)
+    data = regression.standardized(u, y, jnp.arange(12) < n)
     return data, jnp.asarray(lengthscale), jnp.asarray(length)
 
 
@@ -74,7 +73,7 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
     members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
         ok = jnp.zeros(12, bool) if succeeded is None else jnp.arange(12) == succeeded
-        values = gp.standardized(data.u, -jnp.ones(12), ok)
+        values = regression.standardized(data.u, -jnp.ones(12), ok)
         u = np.asarray(trust_regions.candidates(values, members, scales, length, KEY, 64))
         assert (np.abs(u - np.asarray(data.u[centre])) <= 0.05 + 1e-12).all()
 
@@ -114,7 +113,7 @@ def plain_fit(x, y):
 
 
 def bumpy(n, slots):
-    """Data of n points with an outlier, in slots of which some are free; and u [n,3], y [n]."""
+    """(data of n points with an outlier, in `slots` slots; u [n,3] and y [n] of these points)."""
     random = np.random.default_rng(n)
     u = random.uniform(size=(slots, 3))
     y = np.sin(6 * u[:, 0]) + u[:, 1] ** 2
@@ -148,7 +147,9 @@ def test_draws_are_joint_and_of_noisy_values():
     """20,000 draws at 6 points are compared with the posterior of noisy values: 6 means and 21
     covariances, within 5 standard errors. A correct implementation fails with probability 2e-5."""
     data, u, y = bumpy(40, 50)
-    numbers = Hyperparameters(jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05))
+    numbers = regression.Hyperparameters(
+        jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05)
+    )
     model = local_gp.Model(jnp.array(0.7), numbers)
     points, draws = np.random.default_rng(0).uniform(size=(6, 3)), 20_000
     sample = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, draws, 16))(
@@ -197,7 +198,7 @@ def test_regions_follow_the_plain_counters(d, batch):
     for step in range(150):
         success = random.uniform() < (0.8 if step < 40 else 0.1)
         base = 0.0 if np.isinf(best) else best
-        # an improvement that is too small for a success
+        # no improvements, and improvements that are too small for a success
         values = base + random.choice([-1.0, 5e-4 * abs(base)], size=batch)
         values[0] = base + 1.0 if success else values[0]
         regions = after(

@@ -66,35 +66,35 @@ def test_each_client_is_a_dense_replay(threshold):
     dictionaries = state.sketch.dictionary
     index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
-    start, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
+    start_variance, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
-    sent = as_data = exchanges = 0
+    sent = sent_as_data = exchanges = 0
     for step in range(STEPS):
         waited += 1
         for i in range(N):
-            number = step * N + i
-            if np.isfinite(Y[number]):
-                local[i].append(number)
-                variance_sums[i] += start[number]
-                information[i] += np.log(1 + np.array([1, 3]) * start[number])
-        anything = bool(shared) or any(local)
+            observation = step * N + i
+            if np.isfinite(Y[observation]):
+                local[i].append(observation)
+                variance_sums[i] += start_variance[observation]
+                information[i] += np.log(1 + np.array([1, 3]) * start_variance[observation])
+        any_observed = bool(shared) or any(local)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
         if (variance_sums > threshold).any() or waited == WAIT or empty:
-            unshared = [number for numbers in local for number in numbers]
+            unshared = [observation for client in local for observation in client]
             shared += unshared
             dictionary = index[step][mask[step]]
-            assert set(dictionary) <= set(shared) and anything
+            assert set(dictionary) <= set(shared) and any_observed
             m = len(dictionary)
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
-            as_data += N * 3 * len(unshared)
+            sent_as_data += N * 3 * len(unshared)
             exchanges += 1
             local, variance_sums, waited = [[] for _ in range(N)], np.zeros(N), 0
-            start = dense(dictionary, shared)[1]
+            start_variance = dense(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
         assert list(index[step][mask[step]]) == list(dictionary)
         assert int(state.exchanges[step]) == exchanges
-        assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, as_data)
+        assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, sent_as_data)
         np.testing.assert_allclose(state.variance_sum[step], variance_sums, atol=1e-8)
         for i in range(N):
             observed = np.array(shared + local[i], int)
@@ -158,8 +158,8 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
         low, high = 0.0, plain.qbar
         for _ in range(40):
             middle = (low + high) / 2
-            too_many = bool(TELL(plain.replace(qbar=middle), state, *evaluations)[1].overflow)
-            low, high = (low, middle) if too_many else (middle, high)
+            overflows = bool(TELL(plain.replace(qbar=middle), state, *evaluations)[1].overflow)
+            low, high = (low, middle) if overflows else (middle, high)
         fitting, _ = TELL(plain.replace(qbar=low), state, *evaluations)
         state, info = TELL(plain.replace(scale_to_capacity=True), state, *evaluations)
         assert not bool(info.overflow) and int(info.dictionary_size) == N

@@ -112,26 +112,26 @@ def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
     rewarded = rewarded_points(STEPS)
-    dictionary, start, bound, ends, longest = [], None, 1.0, 0, 0
+    dictionary, start_variance, bound, n_draws = [], None, 1.0, 0
     for number, step in enumerate(rewarded):
-        start = sketched_moments(dictionary, step - 1)[1] if start is None and dictionary else start
-        bound += 1 / LAM if start is None else start[step]
-        longest += 1
+        if start_variance is None and dictionary:
+            start_variance = sketched_moments(dictionary, step - 1)[1]
+        bound += 1 / LAM if start_variance is None else start_variance[step]
         if bound > bandit.ratio or not dictionary:
             dictionary = list(rewarded[index[step][mask[step]]])
             assert int(state.points.batch_start[step]) == number + 1
-            start, bound, ends, longest = None, 1.0, ends + 1, 0
+            start_variance, bound, n_draws = None, 1.0, n_draws + 1
         assert list(rewarded[index[step][mask[step]]]) == dictionary
         if dictionary:
             expected = sketched_moments(dictionary, step)
             np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
             np.testing.assert_allclose(variance[step], expected[1][STEPS:], atol=1e-8 / LAM)
     assert 3 < len(dictionary) < len(rewarded)
-    assert ends == len(rewarded) if bandit.ratio == 1 else 4 < ends < len(rewarded)
+    assert n_draws == len(rewarded) if bandit.ratio == 1 else 4 < n_draws < len(rewarded)
 
 
 def test_an_empty_dictionary_is_drawn_after_every_reward():
-    """C is never exceeded. Few points are drawn. Later batches have max_batch = 8 rewards."""
+    """C is never exceeded, and few points are drawn. Later batches have max_batch = 8 rewards."""
     state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
     sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(rewarded_points(STEPS)):
@@ -154,7 +154,7 @@ def test_failures_change_no_bit_of_the_state(runs, name):
 
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
-# with capacity for two rewards, or for two inducing points
+# with capacity for two rewards, or (ek_ucb) for two inducing points
 SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
 SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 

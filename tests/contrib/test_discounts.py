@@ -106,18 +106,18 @@ def test_a_discount_of_one_changes_nothing():
         np.testing.assert_allclose(discounted, single, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("takes", ["examples", "blocks"])
-def test_traced_discounts_out_of_range_are_flagged(takes):
+@pytest.mark.parametrize("calls", ["examples", "blocks"])
+def test_traced_discounts_out_of_range_are_flagged(calls):
     xs, ys = (jnp.asarray(values[1:3]) for values in examples())
 
-    def last(discount):
+    def flag(discount):
         forecaster = FORECASTERS["renew"].replace(discount=discount)
         state = forecaster.init(xs[0], KEY)
-        if takes == "blocks":
+        if calls == "blocks":
             return forecaster.predict_update(state, xs, ys)[2].nonfinite
         return forecaster.update(state, xs[0], ys[0], KEY)[1].nonfinite
 
-    flags = jax.jit(jax.vmap(last))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
+    flags = jax.jit(jax.vmap(flag))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
 
 

@@ -21,7 +21,7 @@ X = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)
 PULLED = np.random.default_rng(1).integers(0, 12, STEPS)  # of 12 arms, so that they repeat
 REWARDS = np.random.default_rng(2).standard_normal(STEPS)
-REWARDS[[5, 17]] = np.nan  # failures, which neither count nor discount the others
+REWARDS[[5, 17]] = np.nan  # failures, which are not counted and discount no other reward
 
 
 @jax.jit
@@ -73,8 +73,8 @@ def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
         np.testing.assert_allclose(drawn.pull_counts[step], counts, atol=1e-12)
         np.testing.assert_allclose(drawn.reward_sums[step], sums, atol=1e-12)
         dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], drawn.dictionary)
-        keep = np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
-        mean, full, _, _, logdet = oracles.sketched(GRAM, keep, counts, sums, LAM)
+        members = np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
+        mean, full, _, _, logdet = oracles.sketched(GRAM, members, counts, sums, LAM)
         np.testing.assert_allclose(drawn.mean[step], mean, atol=1e-8)
         np.testing.assert_allclose(drawn.variance[step], np.diag(full), atol=1e-8 / LAM)
         assert float(drawn.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)

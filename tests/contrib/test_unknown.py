@@ -46,7 +46,7 @@ def deviation(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """At this delta the test rules a candidate out within these rounds."""
+    """At the delta of ORDER a candidate is ruled out within T rounds."""
     bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
@@ -94,16 +94,16 @@ def step_of(bandit, state, y):
 
 
 def test_a_round_is_not_applied_if_any_candidate_overflows():
-    """A candidate that does not choose the arm counts too, and one that is ruled out does not."""
+    """A candidate that does not choose the arm matters too, but one that is ruled out does not."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
     chosen = int(step_of(ORDER, state, y)[0])
-    full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
-    posterior = state.learners.posterior.replace(used=full.astype(jnp.int32))
+    used = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
+    posterior = state.learners.posterior.replace(used=used.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
     _, _, after, info = step_of(ORDER, state, y)
     assert bool(info.overflow)
     chex.assert_trees_all_equal(after, state)
-    _, _, after, info = step_of(ORDER, state.replace(ruled_out=full > 0), y)
+    _, _, after, info = step_of(ORDER, state.replace(ruled_out=used > 0), y)
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
@@ -164,9 +164,9 @@ def test_ruled_out_candidates_never_choose():
     chosen = [int(bandit.choose_candidate(state)) for state in states]
     assert chosen == [0, 1, 2]
     # B sqrt(gamma_n) overflows: it is e^91 times as large for candidate 1, and grows as (log n)^250
-    for pulls, number in ((20.0, 0), (40.0, 1)):
+    for pulls, candidate in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
-        assert int(bandit.choose_candidate(later)) == number
+        assert int(bandit.choose_candidate(later)) == candidate
     active = jnp.array([False, True, True])
     for value in (jnp.inf, jnp.nan, -jnp.inf):
         assert int(balancing.argmin_active(active, jnp.full(3, value))) == 1
@@ -235,11 +235,11 @@ def test_the_lower_bound_on_the_norm():
         bound = float(norms.log_likelihood_bound(full_dictionary, problem.lam))
         assert bound == pytest.approx(likelihood, rel=1e-8)
         assert float(norms.log_likelihood_bound(sketch, problem.lam)) <= likelihood + 1e-6
-        of_sketch = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
+        sketch_bound = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
         expected = norm_bound_of_sketch(problem, delta)
-        assert of_sketch == pytest.approx(expected, rel=1e-7, abs=1e-7)
-        assert of_sketch <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
-        informative += of_sketch > 0.2 * norm
+        assert sketch_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        assert sketch_bound <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
+        informative += sketch_bound > 0.2 * norm
     assert informative > PROBLEMS // 4
 
 
@@ -266,10 +266,10 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     start = jax.jit(bandit.init)(DOMAIN, KEY, data=data)
     lower_bound = float(LOWER_BOUND(start, LAM, XI, DELTA))
     assert lower_bound <= float(start.norm_bound) < 2 * lower_bound and start.norm_bound > 0.1
-    steps = np.log2(np.divide(bounds, 0.1))
+    doublings = np.log2(np.divide(bounds, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
-    assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and bounds[-1] <= 2 * norm
-    np.testing.assert_array_equal(steps, np.round(steps))
+    assert (np.diff(doublings) >= 0).all() and doublings[-1] >= 1 and bounds[-1] <= 2 * norm
+    np.testing.assert_array_equal(doublings, np.round(doublings))
     assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.3))) == 0.4
     assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.1))) == 0.1
     assert float(norms.double_until(jnp.asarray(0.0), jnp.asarray(0.1))) == 0.0

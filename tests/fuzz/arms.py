@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import posteriors
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from draw import arms_problem
 from report import tolerance
 from truth import EPS, LD
@@ -17,16 +17,14 @@ from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-INIT_WITH_DATA = jit_with_default_flags(
+INIT_WITH_DATA = default_flags_jit(
     lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
-ASK = jit_with_default_flags(
+ASK = default_flags_jit(
     lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
 )
-TELL = jit_with_default_flags(
-    lambda bandit, state, query, y, key: bandit.tell(state, query, y, key)
-)
+TELL = default_flags_jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
@@ -233,14 +231,14 @@ def check_picks(case, truths, picks):
             return None
     true, mean_error = truths[0], tolerance([t.mean for t in truths])
     error = tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
-    # whether a pull changes the whole covariance within a batch, or only its embedded part
-    whole_changes = name == "fixed" or name in EXACT
-    covariance = np.array(true.covariance if whole_changes else true.embedded)
+    # whether a pull changes the residual part of the covariance in a batch, or only the embedded one
+    changes_residual = name == "fixed" or name in EXACT
+    covariance = np.array(true.covariance if changes_residual else true.embedded)
     for arm in np.flatnonzero(case.pending):
         covariance = posteriors.covariance_after_pulls(covariance, arm, case.pending[arm])
     product = [LD(1)]
     for slot, arm in enumerate(picks):
-        variance = np.maximum(np.diag(covariance) + (0 if whole_changes else true.residual), 0)
+        variance = np.maximum(np.diag(covariance) + (0 if changes_residual else true.residual), 0)
         if not (no_data and slot == 0 and not case.pending.any()) and name != "mini_ei":
             smallest_std = np.sqrt(np.maximum(variance - error, 0))
             slack = mean_error + width * (np.sqrt(variance + error) - smallest_std)

@@ -3,14 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from oracles import log_excess
 from scipy.special import log_ndtr
 from truth import EPS, LD, cholesky, gram, perturbed, solve
 
 from jsketch import Box, kernels
-from jsketch.box import Category, Integer, Real, Space, acquisition, history
-from jsketch.box import regression as gp
+from jsketch.box import Category, Integer, Real, Space, acquisition, history, regression
 from jsketch.box.go_ucb.ball import ellipsoid, estimate
 from jsketch.types import BoxQuery
 
@@ -19,25 +18,26 @@ KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
 }
-ADD = jit_with_default_flags(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+ADD = default_flags_jit(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
 
 
-@jit_with_default_flags
-def VALUES(kernel, numbers, u, y, mask, at):
+@default_flags_jit
+def POSTERIOR(kernel, numbers, u, y, mask, at):
     """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
-    data = gp.standardized(u, y, mask)
-    posterior = gp.condition(kernel, numbers, data)
-    likelihood = jax.value_and_grad(gp.log_marginal_likelihood, argnums=1)(kernel, numbers, data)
-    return gp.predict(posterior, at), gp.joint_posterior(posterior, at)[1], likelihood
+    data = regression.standardized(u, y, mask)
+    posterior = regression.condition(kernel, numbers, data)
+    covariance = regression.joint_posterior(posterior, at)[1]
+    likelihood = jax.value_and_grad(regression.log_marginal_likelihood, argnums=1)
+    return regression.predict(posterior, at), covariance, likelihood(kernel, numbers, data)
 
 
-@jit_with_default_flags
+@default_flags_jit
 def IMPROVEMENT(*arguments):
     expected = acquisition.log_expected_improvement(*arguments)
     return expected, acquisition.log_probability_of_improvement(*arguments)
 
 
-@jit_with_default_flags
+@default_flags_jit
 def BALL(rows, lam, targets, w0, v):
     s = ellipsoid(rows, lam)
     products = s.inverse_root(v), s.inverse_root_transposed(v)
@@ -69,14 +69,14 @@ def gaussian_process(random, report, name, hard):
     y = 10 ** random.uniform(-3, 3) * (
         np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(SLOTS)
     ) + random.choice([0.0, 7.0])
-    numbers = gp.Hyperparameters(
+    numbers = regression.Hyperparameters(
         10 ** random.uniform(-1.5, 0.3, INPUTS),
         10 ** random.uniform(-1.3, 1.3),
         10 ** random.uniform(-6 if hard else -3, -0.7),
     )
     data = u, np.where(mask, y, 9e9), mask
     given = jax.tree.map(jnp.asarray, numbers)
-    (mean, variance), covariance, (value, slope) = VALUES(kernel, given, *data, at)
+    (mean, variance), covariance, (value, slope) = POSTERIOR(kernel, given, *data, at)
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))

@@ -27,11 +27,11 @@ class ArmsProblem:
     grams: list  # the true Gram matrix, and perturbed ones
     lam: float
     noise: float
-    bound: float
+    bound: float  # on the norm
     delta: float
     qbar: float
     ratio: float
-    mean: np.ndarray  # rewards [A]
+    mean: np.ndarray  # mean rewards [A]
 
 
 def points(random, count, inputs, styles):

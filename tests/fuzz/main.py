@@ -54,7 +54,7 @@ def main():
 
 
 def campaign(kind, long, count, first=0):
-    """The report of the checks of the problems of one kind."""
+    """Checks the problems of one kind and returns the report."""
     check = importlib.import_module(kind).check
     report, start = importlib.import_module("report").Report(), time.perf_counter()
     for seed in range(first, first + count):

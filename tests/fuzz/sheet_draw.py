@@ -208,7 +208,7 @@ def _column(random, count, name, kind):
         pool = {"words": WORDS, "codes": CODES}.get(kind, (50.0, 60.0, 0.5, -1.0, 75.25, 1000.0))
         levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
         if kind == "words":
-            levels = ["water", *levels[:2]]  # other words may be "inf" and "nan"
+            levels = ["water", *levels[:2]]  # because "inf" and "nan" alone are numbers
         others = random.integers(0, len(levels), count - len(levels))
         chosen = [levels[i] for i in (*range(len(levels)), *others)]
         words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]

@@ -10,7 +10,7 @@ FEATURES = ("numbers", "category", "categories", "sequence", "bits", "smiles")
 class Fault(NamedTuple):
     """The place of a mistake, which the refusal must name."""
 
-    words: str
+    words: str  # a description
     table: str | None = None  # the option that names its file
     row: int | None = None  # from 0; -1 is the header
     column: str | None = None
@@ -40,7 +40,7 @@ def wrong_cell(words, kinds, cells):
     """A function that puts a wrong cell into a feature column."""
 
     def make(sheet, grids, random):
-        # not the first row, because the others are compared with it
+        # not the first row, because the other rows are compared with it
         column, row = feature(sheet, random, kinds), int(random.integers(1, sheet.count))
         if column is None:
             return None
@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """A function that repeats one of `examples` in a numeric column; the fault is in `row`."""
+    """A function that fills a numeric column with one of `examples`; the fault is in `row`."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))

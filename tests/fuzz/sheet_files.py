@@ -108,7 +108,7 @@ def _blank_rows(count, random):
 
 
 def _numbered(count, blank):
-    """The spreadsheet's row of each row of a table."""
+    """The row number in a spreadsheet of each row of a table."""
     return [i + 2 + sum(at <= i for at in blank) for i in range(count)]
 
 
@@ -208,9 +208,9 @@ def _parquet(path, grid, random):
     rows = _numbered(count, blank)
     if blank:
         full = frame.set_axis(rows).reindex(range(2, count + len(blank) + 2))
-        # the empty rows change a type without missing values, such as that of whole numbers
+        # empty rows would change a type without missing values, such as an integer type
         frame = full if all(full[name].isna().sum() >= len(blank) for name in names) else frame
-    # an index that is a range is not written, and with it the rows of a table without other columns
+    # Parquet files leave out an index that is a range: a table of one column would lose its rows
     if random.uniform() < 0.2 and len(names) > 1:
         frame = frame.set_index(names[0])
     frame.to_parquet(path, compression=random.choice(["snappy", "zstd", None]))

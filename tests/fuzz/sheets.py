@@ -206,7 +206,7 @@ class Case:
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
 
     def check_refusals(self):
-        """Checks that one mistake is refused in every format, and that the message names where."""
+        """Checks that one mistake is refused in every format by a message that names its place."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}

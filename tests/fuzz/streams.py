@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from draw import SMOOTHNESS, kernel_of, points
 from forecasts import (
     forgetting,
@@ -35,7 +35,7 @@ BLOCK = 16
 NOISE = 16  # error of a kernel value, as a multiple of EPS, as in `perturbed`
 NEARLY_DEPENDENT = 1e-7  # a joining point with a smaller residual / k(x,x) is nearly dependent
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-RUN = jit_with_default_flags(
+RUN = default_flags_jit(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
 )
 DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
@@ -182,8 +182,8 @@ def in_spans(p, joined, predict, feature_error, report):
     truths = [predict(features)] + [predict(spans(g, joined, cut=noise)[0]) for g in p.grams[1:]]
     if not (residuals < NEARLY_DEPENDENT).any():
         return truths, 0.0
-    cuts = {}, dict(least=LEAST_RESIDUAL)
-    others = [predict(spans(p.grams[0], joined, **cut)[0]) for cut in cuts]
+    options = {}, dict(least=LEAST_RESIDUAL)
+    others = [predict(spans(p.grams[0], joined, **given)[0]) for given in options]
     difference = max(float(np.abs(other - truths[0]).max()) for other in others)
     allowance = 2 * difference + 4 * EPS**0.5 * feature_error
     if tolerance(truths) + np.min(allowance) > 0.1 * p.largest_label:
@@ -203,10 +203,11 @@ def of_dictionaries(function, code=False):
         joined, start = [], 0
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
         for x in points:
-            at = [t for t in range(start, len(p.xs)) if np.array_equal(p.xs[t], x)]
-            joins = at[0] if len(at) == 1 else _first_to_join(p, joined, at, uniform, code)
-            joined.append(joins)
-            start = joins + 1
+            arrivals = [t for t in range(start, len(p.xs)) if np.array_equal(p.xs[t], x)]
+            only = len(arrivals) == 1
+            t = arrivals[0] if only else _first_to_join(p, joined, arrivals, uniform, code)
+            joined.append(t)
+            start = t + 1
         joined = np.array(joined, int)
         chance = [kors_probabilities(g, joined.tolist(), p.mu, p.beta, 0.5, code) for g in p.grams]
         true = np.asarray(chance[0], float)
@@ -223,7 +224,7 @@ def of_dictionaries(function, code=False):
         if code:
             # with h = z A^-1 z and residuals e, errors dZ of observed features change a prediction
             # z A^-1 Z^T y by |A^-1 z| |dZ^T e| + |Z A^-1 z| |dZ w| <= sqrt(h / lam) |dZ| |e| +
-            # sqrt(h) |dZ| |w|; the other forecasters divide that by 1 + h
+            # sqrt(h) |dZ| |w|; the other forecasters divide the change by 1 + h
             h = leverages(p.ys, joined, spans(p.grams[0], joined)[0], p.lam)
             feature_error = feature_error * np.sqrt(np.maximum(h, 1))
         predict = partial(function, p, joined)
@@ -238,13 +239,13 @@ def of_dictionaries(function, code=False):
     return predictions
 
 
-def _first_to_join(p, joined, at, uniform, code):
-    """The first of the equal examples `at` whose uniform number is below its probability."""
-    for t in at:
+def _first_to_join(p, joined, arrivals, uniform, code):
+    """The first of the equal examples `arrivals` whose uniform number is below its probability."""
+    for t in arrivals:
         gram_until = p.grams[0][: t + 1, : t + 1]
         if uniform[t] < kors_probabilities(gram_until, joined, p.mu, p.beta, 0.5, code)[t]:
             return t
-    return at[0]
+    return arrivals[0]
 
 
 def of_sketched_kons(p, run, first, key, report):
@@ -274,10 +275,10 @@ def of_sketched_kons(p, run, first, key, report):
 def of_gradient(p, run, first, key, report):
     """Predictions of gradient steps in the span of the first five labelled examples."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
-    number = n_joined(joined, len(p.xs))
+    counts = n_joined(joined, len(p.xs))
 
     def predict(features):
-        return gradient([features[m] for m in number], p.ys, p.step / p.largest)
+        return gradient([features[m] for m in counts], p.ys, p.step / p.largest)
 
     # each step changes predictions by at most 2 step |y|
     feature_error = 2 * p.step * len(p.ys) * p.largest_label

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 
 from jsketch import kernels
 from jsketch.kernels import stationary
@@ -49,8 +49,8 @@ def test_formula_diagonal_and_positivity(name):
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
 
 
-# (kernel, its largest derivative in the squared distance); exp(-r) has none, so that its distances
-# are always sums of squared differences
+# (kernel, its largest derivative in the squared distance); exp(-r) has no largest one, so that
+# its distances are always sums of squared differences
 SLOPES = {
     "gaussian": (kernels.Gaussian(1.0), 1 / 2),
     "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),
@@ -81,13 +81,13 @@ def test_both_ways_to_compute_distances_agree(name, spread, offset):
 def clusters(gap, count=600, inputs=4):
     """Points [count, inputs] of spread 0.1 in two clusters at the distance `gap`."""
     random = np.random.default_rng(0)
-    side = random.integers(0, 2, (count, 1)) * gap / np.sqrt(inputs)
-    return side + 0.1 * random.standard_normal((count, inputs))
+    centre = random.integers(0, 2, (count, 1)) * gap / np.sqrt(inputs)
+    return centre + 0.1 * random.standard_normal((count, inputs))
 
 
 @pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
 def test_distances_to_one_point_are_accurate(count, inputs):
-    """With the mean as centre, distances in a cluster would be off by 1% in the median."""
+    """Distances of points centred at their mean would have a median error of 1% in a cluster."""
     x = clusters(100.0, count, inputs).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
@@ -101,10 +101,10 @@ def test_gradients_are_finite_at_equal_points(name):
 
 
 def test_lengthscales_of_inputs_far_from_zero():
-    """x / lengthscale is rounded alike in both arguments: posteriors multiply errors by k / lam."""
+    """x / lengthscale must be rounded alike in both arguments: its errors grow by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
-    column = jit_with_default_flags(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
+    column = default_flags_jit(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
     far = np.stack([column(kernel, x + 1024, i) for i in range(9)])
     np.testing.assert_allclose(far, kernel.gram(x, x), rtol=0, atol=4 * np.finfo(float).eps)
 
@@ -116,7 +116,7 @@ def test_compiled_gradients_at_equal_points(name):
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
     kernel = SLOPES[name][0]
-    gradient = jit_with_default_flags(
+    gradient = default_flags_jit(
         jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
     )(lengthscale, x)
     expected = jax.grad(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from compiled import jit_with_default_flags
+from compiled import default_flags_jit
 from forecasts import regression
 from forecasts import ridge as closed_form
 from rows import by_name
@@ -128,7 +128,7 @@ def test_the_loop_is_predict_then_update(name):
 
 # tests/fuzz compiles these with the default flags
 IN_FUZZ = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
-STREAM = jit_with_default_flags(loops.streams.stream, static_argnames="block")
+STREAM = default_flags_jit(loops.streams.stream, static_argnames="block")
 
 
 @by_name([name for name in CASES if name not in VARIANTS | IN_FUZZ])
