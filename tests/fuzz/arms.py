@@ -231,7 +231,7 @@ def check_picks(case, truths, picks):
             return None
     true, mean_error = truths[0], tolerance([t.mean for t in truths])
     error = tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
-    # whether a pull changes the residual part of the covariance in a batch, or only the embedded one
+    # whether a pull within a batch changes the residual part of the covariance too
     changes_residual = name == "fixed" or name in EXACT
     covariance = np.array(true.covariance if changes_residual else true.embedded)
     for arm in np.flatnonzero(case.pending):
