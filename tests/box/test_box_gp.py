@@ -21,7 +21,6 @@ KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gau
 BOUNDS = fit.Bounds(lengthscale=(1e-2, 1e2), outputscale=(1e-3, 1e3), noise=(1e-6, 1e1))
 HYPERPARAMETERS = regression.Hyperparameters(jnp.array([0.4, 0.9]), jnp.array(1.7), jnp.array(0.02))
 each = pytest.mark.parametrize("name", KERNELS)
-likelihood = jax.jit(regression.log_marginal_likelihood)
 fit_jit = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
