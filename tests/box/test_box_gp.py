@@ -121,7 +121,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
     mean, matrix = (np.asarray(part) for part in regression.joint_posterior(posterior, points))
     # the fourth moments of a mixture over frequencies are larger than those of normal draws
-    check_law(draws, mean, matrix, of_mean=5, of_covariance=8)
+    check_law(draws, mean, matrix, mean_errors=5, covariance_errors=8)
 
 
 def test_few_slots_give_the_same_posterior():
