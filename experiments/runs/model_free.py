@@ -65,7 +65,7 @@ class ModelFreeEpsGreedy(Algorithm):
     def tell(
         self, state: MeansState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[MeansState, Info]:
-        observed = counts.observed_slots(query, y)[0]
+        observed = (query.mask & jnp.isfinite(y))[0]
         arm, one = query.index[0], observed.astype(y.dtype)
         new = replace(
             state,

@@ -11,6 +11,7 @@ at the edge of the statistical precipice. NeurIPS 2021).
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -144,7 +145,7 @@ def score_table(folder: Path) -> pd.DataFrame:
         for title, names in groups_of(regrets).items():
             for t in evaluations(regrets[names[0]]):
                 for method, strata in scores(regrets, names, t).items():
-                    row = dict(tables=f"{title} ({len(names)})", measure=measure)
+                    row: dict[str, Any] = dict(tables=f"{title} ({len(names)})", measure=measure)
                     row |= dict(method=METHODS[method].label, evaluations=t)
                     numbers = interquartile_mean(np.concatenate(strata)), *interval(strata)
                     columns = zip(("score", "low", "high"), numbers, strict=True)

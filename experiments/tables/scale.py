@@ -111,9 +111,9 @@ def main() -> None:
     parser.add_argument("--limit", type=cli.count, default=300, help=limit_help)
     options = cli.parse(parser)
     chosen = [METHODS[method][0] for method in options.methods]
-    packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
-    packages += ("physbo",) if "physbo_ts" in chosen else ()
-    versions = environment.package_versions("scikit-learn", *packages)
+    botorch = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
+    physbo = ("physbo",) if "physbo_ts" in chosen else ()
+    versions = environment.package_versions("scikit-learn", *botorch, *physbo)
     config = dict(methods=options.methods, counts=options.counts, limit=options.limit)
     with outputs.results_folder(options, "tables.scale", config) as results:
         rows: dict[str, dict[str, Any]] = {}

@@ -13,7 +13,7 @@ compiled forecasters are without compilation.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice, product
 from typing import Any
@@ -107,7 +107,7 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
     lengthscale = 4.0 if name == "susy" else 1.0
     if name == GENERATED:
         n, inputs = examples or LONGEST, INPUTS
-        blocks = partial(generated, n)
+        blocks: Callable[[], Iterable[Block]] = partial(generated, n)
     else:
         data = streams.load_stream(name, "authors", data_dir, limit=examples)
         n, inputs = data.xs.shape
