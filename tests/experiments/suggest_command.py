@@ -11,7 +11,7 @@ A = 60
 
 
 def library(count=A):
-    """Candidates with two numbers."""
+    """Candidates with two columns of numbers."""
     random = np.random.default_rng(0)
     frame = pd.DataFrame(random.uniform(-1, 1, (count, 2)), columns=["size", "mass"])
     frame.insert(0, "id", [f"c{i}" for i in range(count)])
@@ -28,7 +28,7 @@ def evaluations(frame, rows=range(0, A, 4)):
 
 
 def write(path, frame):
-    """Writes a table in the format of the suffix."""
+    """Writes a table in the format of the suffix of the path, which is returned."""
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     elif path.suffix == ".parquet":
@@ -39,7 +39,7 @@ def write(path, frame):
 
 
 def run(tmp_path, candidates, observations=None, *more, ending=".csv", out="next.csv"):
-    """The batch of the command on tables that are written to disk."""
+    """The batch that the command writes for these tables."""
     arguments = [write(tmp_path / f"library{ending}", candidates)]
     arguments += ["--out", str(tmp_path / out)]
     if "--batch" not in more:

@@ -14,7 +14,7 @@ EXPERIMENTS = {part.folder.split("/")[1]: part for part in PAPER.experiments}
 
 
 def run(problem, method, seed, slope=1.0, **numbers):
-    """A run whose curves all grow by `slope` a round."""
+    """A run whose curves grow by `slope` in every round."""
     curves = ("regret", "seconds", "dictionary", "average_loss", "regret_ratio", "rounds", "needed")
     arrays = dict(t=T) | {name: slope * T for name in curves}
     arrays |= {name: np.asarray(float(value)) for name, value in numbers.items()}
@@ -43,16 +43,16 @@ METHODS = dict(
 @pytest.mark.parametrize("name", list(METHODS))
 def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     [table] = EXPERIMENTS[name].measurements
-    curves, runs = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}, []
+    sent, runs = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}, []
     for method in METHODS[name]:
         for seed in range(2):
             # values 0.5 and 0.7: mean 0.6, interval 12.706 sd / sqrt(2) = 1.2706 (Student's)
             numbers = dict.fromkeys(table.fields, 0.5 + 0.2 * seed)
             runs.append(run("squares", method, seed, **numbers))
-            runs[-1].arrays.update(curves)
+            runs[-1].arrays.update(sent)
     folder = results_folder(tmp_path / name, name, runs)
     head, *rows = claims.measurement_rows(claims.read(folder), table)
-    assert head == ["problem", "method", *(head for head, _ in table.fields.values())]
+    assert head == ["problem", "method", *(title for title, _ in table.fields.values())]
     assert [row[1] for row in rows] == [label(method) for method in METHODS[name]]
     for column, (_, digits) in enumerate(table.fields.values(), 2):
         assert {row[column] for row in rows} == {f"{0.6:.{digits}f} ± {1.2706:.{digits}f}"}

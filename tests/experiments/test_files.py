@@ -36,7 +36,7 @@ def raise_full_disk(dir):
         (KeyboardInterrupt(), 130),
     ],
 )
-def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
+def test_an_error_ends_a_command_with_one_line(error, code, monkeypatch):
     @cli.command
     def main():
         raise error
@@ -77,7 +77,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         store.write_json(path, 2)
     monkeypatch.undo()
     assert path.read_text() == "1\n" and names(tmp_path) == ["a.json"]
-    if isinstance(error, OSError):  # the message of a failed fsync has no file name
+    if isinstance(error, OSError):  # the error of fsync itself names no file
         assert caught.value.filename == str(path)
 
 

@@ -14,7 +14,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch):
-    """Names of commits, of which this process reports the last one."""
+    """Names of commits. The last one is the present commit."""
     names = ["one"]
     monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
     return names
@@ -22,8 +22,8 @@ def commit(monkeypatch):
 
 def session(out, config=CONFIG, seeds=2, experiment="tiny", finish=True, value=0.0, **more):
     """Makes the runs that are missing and writes the tables, as every experiment does."""
-    given = argparse.Namespace(**dict(out=out, overwrite=False, keep=False) | more)
-    with outputs.results_folder(given, experiment, config, seeds) as results:
+    options = argparse.Namespace(**dict(out=out, overwrite=False, keep=False) | more)
+    with outputs.results_folder(options, experiment, config, seeds) as results:
         runs = []
         for name, settings in config.items():
             store.record_configuration(out, name, settings)
@@ -74,7 +74,7 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
     assert first_value(tmp_path) == 1.0  # until the new tables are written
     name = changes.get("experiment", "tiny")
-    # --overwrite holds for its configuration only
+    # --overwrite permits no configuration of a later call
     with pytest.raises(ValueError, match="was present, is now missing"):
         session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
     # an interrupted replacement resumes without --overwrite
@@ -93,7 +93,7 @@ def test_another_commit_is_another_result(tmp_path, commit):
     session(tmp_path, overwrite=True, value=2.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["two"]
-    # the configuration and the commit are the same: nothing is replaced
+    # nothing is replaced, because the configuration and the commit are the same
     session(tmp_path, overwrite=True, value=3.0)
     assert first_value(tmp_path) == 2.0
 
@@ -115,7 +115,7 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["three", "two"]
 
 
-def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
+def test_results_without_their_runs_are_replaced_with_overwrite_only(tmp_path):
     (tmp_path / tidy.CURVES).touch()
     words = r"finished results \(curves.parquet\) without the runs behind them"
     with pytest.raises(ValueError, match=words):

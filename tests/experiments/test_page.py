@@ -23,7 +23,7 @@ BASES, LIGANDS, HEAT = ("KOAc", "CsOAc"), ("XPhos", "PPh3", "PCy3"), (20, 40, 60
 
 
 def reactions():
-    """All reactions of two categories and a number, every third one measured."""
+    """All reactions of two categories and a number. Two thirds have a value."""
     rows = list(itertools.product(BASES, LIGANDS, HEAT))
     frame = pd.DataFrame(rows, columns=["Base", "Ligand", "T (C)"])
     frame.insert(0, "id", [f"r{i}" for i in range(len(frame))])
@@ -48,7 +48,7 @@ def test_effects_are_averages_over_the_library(tmp_path):
             rows = np.flatnonzero(effect.factor.level == i)
             words = reactions()[effect.factor.name].astype(str)[rows]
             assert set(words) == {label} and len(rows) == 18 / len(effect.factor.labels)
-            # in a full grid the mean over all candidates with the level set is that of these rows
+            # in a full grid, candidates whose factor is set to this level are copies of these rows
             mean = results.predicted.mean[rows].mean()
             assert effect.mean[i] == pytest.approx(mean, abs=1e-8)
             assert 0 < effect.std[i] < results.predicted.std[rows].mean()
@@ -64,21 +64,21 @@ def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
     """The quantiles of the intervals are those of Student's distribution."""
     results = compute_results(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
-    right, every = wrong._replace(mean=wrong.observed), np.arange(18)
+    right, all_rows = wrong._replace(mean=wrong.observed), np.arange(18)
     many = right._replace(at=np.arange(10_000))
     assert len(right.at) == 12
     quantile, normal = stats.t.ppf(0.95, [2, 2499])
     assert normal == pytest.approx(1.645, abs=1e-3)
     for left_out, factor in ((wrong, 3 * quantile), (right, quantile), (many, normal)):
-        mean, low, high = results._replace(left_out=left_out).intervals(every)
+        mean, low, high = results._replace(left_out=left_out).intervals(all_rows)
         half_width = factor * results.predicted.value_std
         np.testing.assert_allclose(mean, results.predicted.mean)
         np.testing.assert_allclose([low, high], [mean - half_width, mean + half_width], rtol=1e-9)
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
-    """The value of a repeated candidate is its mean. A verdict to stop names the best candidate by
-    the model, and the one with a larger value."""
+    """The value of a repeated candidate is its mean. A verdict to stop names the candidate with
+    the best prediction, and the one with a larger value."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
@@ -87,8 +87,8 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
         values=np.append(inputs.values, [90.0, 10.0, 70.0]),
         measured=np.append(inputs.measured, [90.0, 10.0, 70.0]),
     )
-    more = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)
-    results = results._replace(inputs=lucky, gain=results.gain._replace(**more))
+    gain = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)
+    results = results._replace(inputs=lucky, gain=results.gain._replace(**gain))
     assert messages.verdict(results).startswith("Continue: the best is 70 (r7: KOAc, ")
     assert "expected to gain 4 (90% interval: 4 to 4)." in messages.verdict(results)
     results.options.tolerance = 6.0
@@ -153,7 +153,7 @@ def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
 
 
 def test_a_page_of_categories(tmp_path):
-    """The page has a grid, effects and no map; without values, no predictions and no effects."""
+    """The page has a grid, effects, and no map. Without values it has no predictions or effects."""
     more = f"--report {tmp_path / 'page.html'} --same 'T (C)'"
     results = compute_results(tmp_path, reactions(), more)
     page.write(results)

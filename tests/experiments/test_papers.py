@@ -17,11 +17,11 @@ def test_exponents_are_those_of_the_closed_forms(gamma):
     for a in (0.3 * enough, 0.8 * enough):  # Corollary 7, small dictionaries
         assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
     assert rates.exponent("pkawv", gamma, 1.01 * enough)[1] == pytest.approx(optimal)
-    before = 2 * gamma / (1 + gamma)  # Corollary 8
-    assert rates.exponent("beforehand", gamma, before)[1] == pytest.approx(optimal)
-    assert rates.exponent("beforehand", gamma, 0.9 * before)[1] > optimal + 1e-3
+    enough = 2 * gamma / (1 + gamma)  # Corollary 8
+    assert rates.exponent("beforehand", gamma, enough)[1] == pytest.approx(optimal)
+    assert rates.exponent("beforehand", gamma, 0.9 * enough)[1] > optimal + 1e-3
     assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
-    # not 4 gamma / (1 + gamma)^2, as printed
+    # the paper states the exponent 4 gamma / (1 + gamma)^2
     best = gamma * (3 + gamma) / (1 + gamma) ** 2
     exponent = rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1]
     assert exponent == pytest.approx(best)
@@ -53,10 +53,10 @@ def test_widths_of_the_methods_are_those_of_the_papers():
     np.testing.assert_allclose(width("gp_ucb"), beta)
     np.testing.assert_allclose(width("gp_bucb"), 2 * beta)  # alpha = C beta
     np.testing.assert_allclose(width("gp_bucb_sqrt"), 2**0.5 * beta)
-    code = 0.1 * 1.0 + 0.1 * np.sqrt(3 + np.log(10))
-    np.testing.assert_allclose(width("gp_bucb", width="code"), 2**0.5 * code)
-    names = {methods.width_of(n, c).function for n in ("bkb", "bbkb_global", "bbkb_global_local")}
-    assert names == {widths.bkb_paper.function, widths.bbkb_paper.function}
+    beta_of_code = 0.1 * 1.0 + 0.1 * np.sqrt(3 + np.log(10))
+    np.testing.assert_allclose(width("gp_bucb", width="code"), 2**0.5 * beta_of_code)
+    rules = {methods.width_of(n, c).function for n in ("bkb", "bbkb_global", "bbkb_global_local")}
+    assert rules == {widths.bkb_paper.function, widths.bbkb_paper.function}
 
 
 def curves(power=1.5, seeds=3):

@@ -86,8 +86,8 @@ def test_counts_of_the_best_candidates():
     assert rows[2].startswith("| jsketch, 2 seeds | 50.0 ± 0.0 |") and "95.6" in rows[3]
 
 
-def test_an_evaluation_reads_one_of_its_repeats():
-    """The seed determines the repeat. The values of a campaign are the means of the repeats."""
+def test_an_evaluation_reads_one_repeat_of_its_candidate():
+    """The seed determines the repeat. A campaign has `pool.values`, and not what was read."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])
@@ -135,11 +135,11 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     assert calibration.table_row("generated", ends) == "| generated | 3 | 2 | 12 (10 to 14) | 1 |"
 
 
-def test_intervals_of_a_model_hold_the_values_that_it_predicts():
-    """Coverage is that of all candidates without a value, and of the suggested ones."""
+def test_coverage_is_the_share_of_values_inside_their_intervals():
+    """The share is that of all candidates without a value, or of the suggested ones."""
     f = np.cos(3 * FEATURES[:, -1]) + VALUES
     problem = calibration.Problem(POOL.library, f, f, ())
-    whole, of_batch = intervals.coverage(problem, 24, 1)
+    of_all, of_batch = intervals.coverage(problem, 24, 1)
     arms = np.random.default_rng(1).permutation(70)[:24]
     suggestion = suggest(POOL.library, arms, f[arms], batch=8, key=jax.random.key(1))
     predicted = predict(POOL.library, arms, f[arms], suggestion.model)
@@ -147,5 +147,5 @@ def test_intervals_of_a_model_hold_the_values_that_it_predicts():
     half_width = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
     without_value = np.setdiff1d(np.arange(70), arms)
     inside = {row for row in without_value if abs(f[row] - predicted.mean[row]) <= half_width[row]}
-    assert 0.8 < whole == pytest.approx(len(inside) / 46)
+    assert 0.8 < of_all == pytest.approx(len(inside) / 46)
     assert of_batch == np.mean([row in inside for row in suggestion.rows])

@@ -27,10 +27,10 @@ def test_the_metrics_agree_with_a_replay_of_the_picks():
     for run in range(len(arms)):
         for t in range(1, 31):
             pulled, counts = np.unique(arms[run, :t], return_counts=True)
-            answers = pulled[counts == counts.max()]
-            share = np.isin(answers, [1, 3]).mean()
+            most_pulled = pulled[counts == counts.max()]
+            share = np.isin(most_pulled, [1, 3]).mean()
             assert found["most_pulled_top"][run, t - 1] == share
-            assert found["most_pulled_best"][run, t - 1] == (answers == 1).mean()
+            assert found["most_pulled_best"][run, t - 1] == (most_pulled == 1).mean()
             best_so_far = pulled[means[pulled].argmax()]
             assert found["highest_mean_best"][run, t - 1] == (best_so_far == 1)
     gaps = 0.9 - means
@@ -60,7 +60,7 @@ def test_tables_and_logs_are_read(tmp_path):
     features, recorded = reactions.load(tmp_path, SETTING)
     assert features.shape == (4, 4) and (features.sum(0) == 2).all()
     expected = np.tile([0.0, 0.5, 1.0], (4, 1))
-    # the order of arms is that in which their conditions appear in the file
+    # arms are in the order in which their conditions first appear in the file
     changed = np.flatnonzero((np.sort(recorded, axis=1) != expected).any(1))
     assert len(changed) == 1 and changed[0] < 2 and 0.77 in recorded[changed[0]]
 

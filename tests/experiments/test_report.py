@@ -27,7 +27,7 @@ def numbers(ratio, seconds=1.0):
 
 
 def generated_results(root, **changes):
-    """Runs on Abalone, in which BBKB has the least regret, and a table of another experiment."""
+    """Writes runs on Abalone, in which BBKB has the least regret, and a table of widths."""
     algorithms = dict(uniform=numbers(1.0), gp_ucb=numbers(0.3, 4.0), bkb=numbers(0.2, 9.0))
     algorithms |= dict(bbkb_global=numbers(0.1), bbkb_global_local=numbers(0.15, 2.0))
     algorithms |= changes
@@ -117,10 +117,10 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     ("centre", "half", "leads", "level"),
     [
         (0.3, 0.2, True, False),
-        # a difference of at most 0.05 is a tie
+        # an interval below 0.05 is no lead
         (0.02, 0.02, False, None),
         (0.02, 0.05, None, None),
-        # the interval does not contain 0, and not all of it is above the margin
+        # the interval does not contain 0, but contains the margin 0.02 of a tie
         (0.015, 0.01, False, None),
         (0.005, 0.006, False, True),
         (-0.3, 0.2, False, False),
@@ -162,7 +162,7 @@ def test_missing_results_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"algorithms": {"bkb": {}, "bbkb_global": {}}}'])
-def test_broken_results_leave_a_page_without_the_machines_paths(tmp_path, content):
+def test_broken_results_give_a_page_without_paths_of_the_machine(tmp_path, content):
     root = generated_results(tmp_path / "results")
     (root / ABALONE / "summary.json").write_text(content)
     (root / ABALONE / "time.png").mkdir()

@@ -72,8 +72,8 @@ def test_experiments_take_their_options(monkeypatch, small):
 
 
 def test_missing_data_files_are_listed(tmp_path):
-    cells = make_command("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
-    assert needs.missing(cells, tmp_path) == [architectures.MACRO]
+    macro = make_command("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
+    assert needs.missing(macro, tmp_path) == [architectures.MACRO]
     susy = make_command("pkawv_2019/x", "experiments.pkawv_2019.large_scale", "--data", "susy")
     assert [file.url for file in needs.missing(susy, tmp_path)] == [""]
     (tmp_path / "SUSY.csv.gz").touch()
@@ -88,7 +88,7 @@ def test_missing_data_files_are_listed(tmp_path):
 def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
     """Runs `reproduce` on four commands of this test in place of those of the READMEs, and returns
     the folders that were run and the exit status. outcomes: {folder: exit status of its
-    command}."""
+    command, or "interrupt"}."""
     ran = []
 
     def run(given, log, changes):
@@ -152,7 +152,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
     assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/b", "report"], 0)
-    # a summary without the record of a finished command: its figures may be missing
+    # without its record a command runs again, because its figures may be missing
     (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
     assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/a", "report"], 0)
 

@@ -63,20 +63,20 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     exact, evidence_bound = [], jax.jit(posterior.evidence_bound)
     for length in (0.1, 0.5, 3.0):
         kernel = kernels.Gaussian(length)
-        whole = evidence_bound(kernel, x, y, x, ratios)
-        few = evidence_bound(kernel, x, y, x[:15], ratios)
+        of_all = evidence_bound(kernel, x, y, x, ratios)
+        of_some = evidence_bound(kernel, x, y, x[:15], ratios)
         for r, ratio in enumerate(ratios):
             gram = np.asarray(kernel.gram(x, x)) + ratio * np.eye(40)
             scale = np.sqrt(y @ np.linalg.solve(gram, y) / 40)
             dense = -0.5 * (40 * np.log(2 * np.pi * scale**2) + np.linalg.slogdet(gram)[1] + 40)
-            assert float(whole.log_likelihood[r]) == pytest.approx(dense, rel=1e-6)
-            assert float(whole.scale[r]) == pytest.approx(scale, rel=1e-6)
-            assert float(few.log_likelihood[r]) <= dense + 1e-6
+            assert float(of_all.log_likelihood[r]) == pytest.approx(dense, rel=1e-6)
+            assert float(of_all.scale[r]) == pytest.approx(scale, rel=1e-6)
+            assert float(of_some.log_likelihood[r]) <= dense + 1e-6
             exact.append(dense)
     assert np.argmax(exact) // 3 == 1
 
 
-def test_units_are_exact():
+def test_scaling_by_powers_of_two_is_exact():
     values = np.random.default_rng(0).standard_normal((50, 3)) * [1e-300, 1.0, 1e290]
     assert (data.power_of_two(values, 0) <= np.abs(values).max(0)).all()
     for x, column in zip(values.T, data.scaled_to_unit(values).T, strict=True):
@@ -124,7 +124,7 @@ def test_pictures_show_the_names_of_columns_and_not_formulas():
     def draw_title(name):
         return pictures.importance([name], np.ones(1)).png
 
-    assert draw_title("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
+    assert draw_title("$a_b_c$")[1:4] == b"PNG"  # a formula with two subscripts is an error
     assert draw_title("$a$") != draw_title(r"$\mathit{a}$")  # as formulas they look the same
 
 
@@ -163,7 +163,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
 
 
 def test_distances_are_those_of_the_kernel():
-    """The map uses the same distances, except for fingerprints. Two axes represent a plane."""
+    """The map has the same distances without fingerprints. Points of a plane need two axes."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
@@ -282,13 +282,12 @@ VALUE = ("--value", "Yield (%)")
 
 
 def suggest_in(tmp_path, monkeypatch, *arguments):
-    """The command in a folder, whose outputs have their default names."""
+    """Runs the command in a folder. The outputs have their default names."""
     monkeypatch.chdir(tmp_path)
     command.run(parse([*arguments, *VALUE, "--batch", "4"]))
 
 
 def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypatch, capsys):
-    """The command reads the completed batch, and a copy of the sheet contains its values."""
     frame = chemistry()
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
@@ -305,8 +304,8 @@ def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypat
     capsys.readouterr()
     suggest_in(tmp_path, monkeypatch, "sheet-batch1.xlsx", "--observations", "next.xlsx")
     assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
-    after = pd.read_excel(tmp_path / "next2.xlsx")
-    assert (after["suggested_batch"] == 2).all() and not set(after["Entry"]) & set(batch["Entry"])
+    second = pd.read_excel(tmp_path / "next2.xlsx")
+    assert (second["suggested_batch"] == 2).all() and not set(second["Entry"]) & set(batch["Entry"])
     marked = pd.read_excel(tmp_path / "sheet-batch2.xlsx").set_index("Entry")
     assert marked["Yield (%)"][batch["Entry"][0]] == 71.5
     assert marked["Yield (%)"][batch["Entry"][2]] == "failed"
@@ -319,8 +318,8 @@ def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
-def test_a_value_is_for_the_conditions_of_its_row(tmp_path, monkeypatch, has_ids):
-    """In a sorted sheet without ids the row numbers of the batch are those of other candidates."""
+def test_conditions_that_differ_from_those_of_the_sheet_are_refused(tmp_path, monkeypatch, has_ids):
+    """Without ids, the row numbers of a batch are those of other candidates in a sorted sheet."""
     frame = chemistry() if has_ids else chemistry().drop(columns="Entry")
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
@@ -328,17 +327,17 @@ def test_a_value_is_for_the_conditions_of_its_row(tmp_path, monkeypatch, has_ids
     batch.to_excel(tmp_path / "next.xlsx", index=False)
     marked = pd.read_excel(tmp_path / "sheet-batch1.xlsx").sort_values("mass")
     marked.to_excel(tmp_path / "sheet-batch1.xlsx", index=False)
-    following = "sheet-batch1.xlsx", "--observations", "next.xlsx"
+    next_call = "sheet-batch1.xlsx", "--observations", "next.xlsx"
     if not has_ids:
         with pytest.raises(
             ValueError, match="row 2, column 'size': it is .* if the rows were moved"
         ):
-            suggest_in(tmp_path, monkeypatch, *following)
+            suggest_in(tmp_path, monkeypatch, *next_call)
         return
-    suggest_in(tmp_path, monkeypatch, *following)
+    suggest_in(tmp_path, monkeypatch, *next_call)
     batch.assign(size=batch["size"] + [0, 0.1, 0, 0]).to_excel(tmp_path / "next.xlsx", index=False)
     with pytest.raises(ValueError, match="row 3, column 'size': it is .* Correct the id or"):
-        suggest_in(tmp_path, monkeypatch, *following, "--overwrite")
+        suggest_in(tmp_path, monkeypatch, *next_call, "--overwrite")
 
 
 def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
@@ -361,7 +360,7 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
 
 
 def save_as_excel_does(book, path):
-    """Saves a workbook with the result of each formula, which is a copy of another cell."""
+    """Saves a workbook with the results of its formulas, each of which copies a cell."""
     book.save(path)
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
@@ -380,8 +379,7 @@ def save_as_excel_does(book, path):
 
 
 def test_results_of_formulas_are_read_and_copied(tmp_path, monkeypatch, capsys):
-    """The file of a program that does not compute the formulas is refused, except for columns that
-    are not used."""
+    """A file that lacks the result of a formula is refused, unless its column is not used."""
     chemistry().assign(raw=chemistry()["Yield (%)"]).to_excel(tmp_path / "a.xlsx", index=False)
     book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     sheet = book.active
@@ -423,7 +421,7 @@ def test_every_call_finds_the_same_separator(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
-def test_spreadsheets_read_the_letters_of_the_files(tmp_path, monkeypatch, separator):
+def test_csv_outputs_begin_with_a_byte_order_mark(tmp_path, monkeypatch, separator):
     """Without a byte order mark Excel shows °C as Â°C."""
     frame = chemistry().rename(columns={"T (C)": "T (°C)"})
     decimal = "," if separator == ";" else "."
@@ -455,7 +453,7 @@ def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
 def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
-    """A repeated value counts even if it is equal, and has a row in the copy of the sheet."""
+    """A repeat with the same value counts, and has a row in the copy of the sheet."""
     frame = library(12)
     frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
     write(tmp_path / f"sheet{ending}", frame)
@@ -481,18 +479,18 @@ def test_scores_of_all_candidates_are_written(tmp_path):
     pending = write(tmp_path / "pending.csv", frame[["id"]][1:2])
     more = ("--pending", pending, "--all-scores", str(path))
     batch = run(tmp_path, frame, done, *more).set_index("id")
-    whole = pd.read_parquet(path).set_index("id")
-    assert whole.index.tolist() == frame["id"].tolist() and whole["state"]["c1"] == "pending"
-    assert set(whole.index[whole["state"] == "measured"]) == set(done["id"])
-    assert set(whole.index[whole["state"] == "suggested"]) == set(batch.index)
+    scores = pd.read_parquet(path).set_index("id")
+    assert scores.index.tolist() == frame["id"].tolist() and scores["state"]["c1"] == "pending"
+    assert set(scores.index[scores["state"] == "measured"]) == set(done["id"])
+    assert set(scores.index[scores["state"] == "suggested"]) == set(batch.index)
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(whole[name][batch.index], batch[name], atol=0.01)
-    assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
+        np.testing.assert_allclose(scores[name][batch.index], batch[name], atol=0.01)
+    assert scores["score"][scores["state"] == ""].max() <= scores["score"][batch.index[0]]
     with pytest.raises(ValueError, match=r"all.parquet exists"):
         run(tmp_path, frame, done, *more)
 
 
-def test_the_best_candidates_are_found_together(tmp_path):
+def test_a_batch_for_the_top_has_several_of_the_best_candidates(tmp_path):
     """With --top 10 a batch has at least five of the ten best, and not fewer than by default."""
     frame, f = library(), truth(library())
     done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
@@ -524,7 +522,7 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     )
     with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
         suggest_in(tmp_path, monkeypatch, "other.csv")
-    # the cure for all cells together, in quotation marks that every shell reads
+    # the message has one option for all cells, quoted for every shell
     with pytest.raises(ValueError, match='--read "<5=..." "n.d.=..." "1,500=..." "45 or 46=..."'):
         suggest_in(tmp_path, monkeypatch, "other.csv")
     cure = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
@@ -538,7 +536,7 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 
 
-def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch, capsys):
+def test_a_complete_sheet_is_refused_without_other_observations(tmp_path, monkeypatch, capsys):
     frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     with pytest.raises(ValueError, match=r"none is left .* The best is c59 with 60\."):
@@ -606,7 +604,7 @@ def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("target", "stops"), [(1.2, False), (None, True)])
-def test_a_value_at_the_target_is_the_end(tmp_path, capsys, target, stops):
+def test_a_value_at_the_target_ends_the_campaign(tmp_path, capsys, target, stops):
     frame = library()
     done = evaluations(frame, range(0, A, 6))
     target = done["value"][18] + 1e-4 if target is None else target
@@ -616,17 +614,17 @@ def test_a_value_at_the_target_is_the_end(tmp_path, capsys, target, stops):
     assert "of the target of" in printed if stops else "from the target" in printed
 
 
-def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
-    """The predictions are those without a target, and the candidates are near the target."""
+def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path, capsys):
+    """Predictions equal those of a run without a target, and candidates are near the target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")
     distance = np.abs(truth(frame) - 1.2)[rows_of(batch)]
     assert distance.mean() < np.abs(truth(frame) - 1.2).mean() / 2
     np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
-    whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
+    no_target = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(batch[name], whole[name], atol=0.01)
+        np.testing.assert_allclose(batch[name], no_target[name], atol=0.01)
 
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])

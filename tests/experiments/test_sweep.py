@@ -39,7 +39,7 @@ def assert_same_rows(folder, other_folder):
 
 @pytest.fixture(scope="module")
 def finished_sweep(tmp_path_factory):
-    """A sweep without interruptions."""
+    """(options, table) of a sweep without interruptions."""
     out = tmp_path_factory.mktemp("sweep") / "whole"
     return Sweep(out=out, grid=GRID, **TINY), sweep.run(Sweep(out=out, grid=GRID, **TINY))
 
@@ -130,11 +130,11 @@ def test_mistakes_are_refused(tmp_path):
     assert not list(tmp_path.rglob("*"))
 
 
-def test_shards_make_the_runs_of_the_whole(finished_sweep, tmp_path, monkeypatch):
+def test_shards_make_the_runs_of_the_whole_sweep(finished_sweep, tmp_path, monkeypatch):
     options = dataclasses.replace(finished_sweep[0], out=tmp_path)
-    for number, count in ((3, 2), (1, 5)):
-        sweep.run_shard(options, number, 3)
-        assert len(list(tmp_path.rglob("row*.npz"))) == count
+    for shard, runs_done in ((3, 2), (1, 5)):
+        sweep.run_shard(options, shard, 3)
+        assert len(list(tmp_path.rglob("row*.npz"))) == runs_done
     with pytest.raises(ValueError, match="horizon was 30, is now 31"):
         sweep.run_shard(dataclasses.replace(options, horizon=31), 2, 3)
     sweep.run_shard(options, 2, 3)
@@ -145,8 +145,7 @@ def test_shards_make_the_runs_of_the_whole(finished_sweep, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("problem", ["generated", "linear_fast"])
-def test_numbers_of_all_algorithms(problem):
-    """Every algorithm of the experiments can be swept."""
+def test_every_algorithm_of_the_experiments_can_be_swept(problem):
     options = Sweep(out=Path("nowhere"), problem=problem, arms=60)
     setting = settings.load(options)
     assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
@@ -187,9 +186,9 @@ def test_your_algorithm_on_your_table_with_another_kernel(tmp_path, monkeypatch,
         "    ratio: float = 1.5\n"
     )
     monkeypatch.chdir(tmp_path)
-    words = "--problem table.csv --algorithm my_bandits:MyBandit --kernel matern52 --out out"
-    words = [*words.split(), *["--horizon", "20", "--seeds", "1", "--grid", "ratio", "2", "3"]]
-    options, _ = sweep.parse(words)
+    arguments = "--problem table.csv --algorithm my_bandits:MyBandit --kernel matern52 --out out"
+    arguments += " --horizon 20 --seeds 1 --grid ratio 2 3"
+    options, _ = sweep.parse(arguments.split())
     setting = settings.load(options)
     assert setting.problem.arms.features.shape == (60, 2)
     assert setting.problem.mean_reward.min() == 0 and setting.problem.mean_reward.max() == 1
@@ -197,7 +196,7 @@ def test_your_algorithm_on_your_table_with_another_kernel(tmp_path, monkeypatch,
     assert type(bandit).__name__ == "MyBandit" and bandit.kernel == kernels.Matern(1.0, nu=2.5)
     with pytest.raises(ValueError, match="no algorithm my_bandits:Yours"):
         settings.make(dataclasses.replace(options, algorithm="my_bandits:Yours"), setting)
-    monkeypatch.setattr(sys, "argv", ["sweep", *words])
+    monkeypatch.setattr(sys, "argv", ["sweep", *arguments.split()])
     sweep.main()
     best = pd.read_csv(tmp_path / "out" / "best.csv")
     assert set(best["ratio"]) == {2, 3} and "best 2 of 2" in capsys.readouterr().out

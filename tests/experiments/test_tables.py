@@ -15,7 +15,7 @@ from jsketch.suggest.tables import molecules
 
 
 def read(path, table, ending=".csv", **options):
-    """The library in a table, or in the text of a file."""
+    """The candidates of a table, or of the text of a file."""
     path = path / f"library{ending}"
     if isinstance(table, str | bytes):
         path.write_bytes(table.encode() if isinstance(table, str) else table)
@@ -24,7 +24,7 @@ def read(path, table, ending=".csv", **options):
     return tables.read_sheet(path, **options).candidates
 
 
-def test_a_column_that_is_refused_has_two_cures(tmp_path):
+def test_the_refusal_of_a_column_names_two_options(tmp_path):
     frame = library(12).assign(mass=np.resize(["50 C", "50 K", "40 C"], 12))
     with pytest.raises(ValueError, match="have different units: 'C', 'K'") as caught:
         run(tmp_path, frame)
@@ -80,7 +80,7 @@ def test_columns_of_every_kind_are_described(tmp_path, capsys):
     more = ("--error", "error", "--protein", "protein", "--bits", "print")
     batch = run(tmp_path, frame, done, "--batch", "5", *more, "--categories", "lot")
     printed = capsys.readouterr().out
-    # the letters at two sites, and the properties that vary there
+    # the protein varies at two sites, each with a category and three numbers
     assert "40 candidates, each with 7 numbers, 4 categories, 1 fingerprint; 20 evaluat" in printed
     assert re.search(r"c\d+: size [-.\d]+, \w+, [A-E]G[A-E], [01]{20}, [123]\)", printed)
     assert "20 evaluations with standard errors" in printed

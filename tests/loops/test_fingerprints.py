@@ -72,7 +72,7 @@ DIFFERENT = {
     "dataclass": (Data(0.5), Data(0.7)),
     "dataclass_of_plain": (Data(form=Plain(0.5)), Data(form=Plain(0.7))),
     "named_tuple": (Pair(0.5), Pair(0.7)),
-    "named_tuple_of_another_name": (Pair(0.5), (0.5, "full")),
+    "tuple_for_a_named_tuple": (Pair(0.5), (0.5, "full")),
     "dictionary": (Data({"a": {"b": 1}}), Data({"a.b": 1})),
     "empty": (Data({"a": {}}), Data({})),
     "sets": (Data(form=frozenset({1, 2})), Data(form=frozenset({1, 3}))),
@@ -104,7 +104,7 @@ def test_different_values_have_different_descriptions(name):
     assert "0x" not in json.dumps(described)  # no addresses
 
 
-def test_differences_name_the_number():
+def test_a_difference_names_the_field():
     for kind in (Plain, Node, Data, Static):
         changes = differences(describe(Holder(kind(0.5))), describe(Holder(kind(0.7))))
         assert changes == ["kernel.lengthscale was 0.5, is 0.7"]
@@ -172,8 +172,8 @@ class UsersProblem:
 def test_a_run_of_the_users_classes_resumes_as_itself_only(tmp_path):
     path, rewards = tmp_path / "run", jnp.arange(4.0)
 
-    def run(number, mean_reward):
-        bandit = UsersBandit(lengthscale=number)
+    def run(lengthscale, mean_reward):
+        bandit = UsersBandit(lengthscale=lengthscale)
         return loops.run(bandit, UsersProblem(mean_reward), KEY, 6, checkpoint=path)
 
     np.testing.assert_array_equal(run(0.5, rewards).trace.arm, run(0.5, rewards).trace.arm)

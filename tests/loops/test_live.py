@@ -50,7 +50,7 @@ def run(stream, xs, ys):
 
 
 @each
-def test_live_is_prequential_also_through_a_file(name, tmp_path):
+def test_live_has_the_predictions_of_prequential_also_through_a_file(name, tmp_path):
     """Examples are passed one by one, capacities grow, and the stream is saved and loaded."""
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=1)
@@ -87,7 +87,7 @@ class Squares:
         return x**2
 
 
-def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
+def test_load_needs_a_forecaster_with_parts_of_the_user(tmp_path):
     path, forecaster = tmp_path / "stream", online.PKAWV(Squares(), 0.5)
     stream = loops.Live(forecaster, 2, KEY)
     assert np.isnan(stream.mean_squared_error) and "labelled=0" in repr(stream)
@@ -106,7 +106,7 @@ def test_a_file_rebuilds_classes_of_the_library_only():
         ("jsketch.loops.saving", "Path", "Path of .* is not a d"),
     ]
     saved = [(dict(module=module, name=name, fields={}), words) for module, name, words in rows]
-    check_refusals((partial(rebuild, each), words) for each, words in saved)
+    check_refusals((partial(rebuild, value), words) for value, words in saved)
 
 
 @each
@@ -204,7 +204,7 @@ def test_mistakes_raise_and_change_nothing():
     assert stream.received == 0
 
 
-def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
+def test_every_method_raises_once_the_state_is_not_finite(tmp_path):
     """An earlier file of the stream is not replaced."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
     stream.save(tmp_path / "stream")
@@ -298,7 +298,7 @@ def test_chunks_of_files_and_pairs(tmp_path, kind):
     else:
         stream = loops.chunks(path, size=10, **options)
         pieces = list(stream)
-        if kind != "pairs":  # another loop starts at the first chunk
+        if kind != "pairs":  # a second loop starts at the first chunk
             np.testing.assert_array_equal(next(iter(stream))[1], pieces[0][1])
     assert [len(y) for _, y in pieces] == [10, 10, 3]
     np.testing.assert_allclose(np.concatenate([x for x, _ in pieces]), xs, rtol=1e-15)
@@ -371,8 +371,8 @@ def test_a_forecaster_needs_update_or_step():
         Forecaster().update(None, np.zeros(2), 0.0, KEY)
 
 
-def test_chunks_have_the_dtype_of_the_first():
-    """After a chunk of float32, chunks of float64, integers and lists are converted to float32."""
+def test_chunks_are_converted_to_the_dtype_of_the_first_one():
+    """The first chunk is float32. Later ones are float64, integers and lists."""
     xs, ys = (np.asarray(a, np.float32) for a in examples(12))
     forecaster, ones = CASES["kors"], (np.ones((6, 2), int), [1] * 6)
     pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), ones]

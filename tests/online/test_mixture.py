@@ -107,39 +107,39 @@ def test_experts_that_come_to_differ_in_size_are_refused():
 
 
 @struct.dataclass
-class Breaking(Forecaster):
-    """Predicts one number, until its state is NaN after some examples."""
+class Diverging(Forecaster):
+    """Predicts one number, and diverges after some examples."""
 
     level: Any
-    breaks_after: Any
+    diverges_after: Any
 
     def init(self, x, key):
         return jnp.zeros((), jnp.int32)
 
     def predict(self, state, x):
-        return jnp.where(state < self.breaks_after, self.level, jnp.nan)
+        return jnp.where(state < self.diverges_after, self.level, jnp.nan)
 
     def update(self, state, x, y, key):
-        broken = (state + 1 >= self.breaks_after) | jnp.isinf(y)
-        return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), broken)
+        diverged = (state + 1 >= self.diverges_after) | jnp.isinf(y)
+        return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), diverged)
 
 
-LEVELS, BREAKS_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
-BREAKING = {"level": LEVELS, "breaks_after": BREAKS_AFTER}
+LEVELS, DIVERGES_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
+DIVERGING = {"level": LEVELS, "diverges_after": DIVERGES_AFTER}
 
 
 @rules
-def test_the_best_expert_breaks(rule):
+def test_the_best_expert_diverges(rule):
     """The other experts then share its weight, and the regret bound holds for them."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
-    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
+    mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0, rule=rule)
     with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
         forecasts, state = loops.prequential(mixture, (np.zeros((60, 1)), ys), KEY)
     eta = RATES[rule]
     levels = np.broadcast_to(LEVELS[:, None], (3, 60))
-    before, after = (mixture_of(each, ys, 1.0, rule) for each in (levels, levels[1:]))
-    expected = np.where(np.arange(60) < BREAKS_AFTER[0], before, after).astype(float)
+    before, after = (mixture_of(rows, ys, 1.0, rule) for rows in (levels, levels[1:]))
+    expected = np.where(np.arange(60) < DIVERGES_AFTER[0], before, after).astype(float)
     np.testing.assert_allclose(forecasts.prediction, expected, rtol=0, atol=1e-9)
     penalties = eta * np.square(LEVELS[:, None] - ys)
     remaining = np.exp(-penalties[1:].sum(1))
@@ -151,7 +151,7 @@ def test_the_best_expert_breaks(rule):
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
     """The warning is not repeated after a file is loaded, nor for every chunk."""
     mixture = Mixture(
-        Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0
+        Diverging(0.0, 0), DIVERGING | {"diverges_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
     stream = loops.Live(mixture, 1, KEY)
     infos = [stream.learn([0.0], 0.4)]
@@ -177,7 +177,7 @@ def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tm
 
 
 def test_no_expert_diverges_at_an_infinite_label():
-    mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0)
+    mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0)
     state = mixture.init(jnp.zeros(1), KEY)
     state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
     assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
@@ -185,7 +185,7 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """Without its declaration a forecaster would be slow. A mixture has that of its experts."""
+    """A forecaster without a declaration would be slow. A mixture has that of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

@@ -111,7 +111,7 @@ def one_by_one(forecaster, xs, ys):
 
 @each
 def test_the_loop_is_predict_then_update(name):
-    """Blocks, of which the last is shorter, have the predictions of single examples."""
+    """Blocks have the predictions of single examples. The last block is shorter."""
     xs, ys = examples()
     ys = with_value(ys, [0, 7, 8, 40], np.nan)
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
@@ -147,10 +147,10 @@ def test_chunks_have_the_forecasts_of_the_whole_stream(name):
     xs, ys = examples()
     whole, state = loops.prequential(CASES[name], (xs, ys), KEY)
     progress, chunks = [], loops.chunks(xs, ys, 25)
-    passes = loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append)
-    parts = [next(passes), next(passes)]
+    results = loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append)
+    parts = [next(results), next(results)]
     before = loops.streams._stream._cache_size()
-    parts += list(passes)
+    parts += list(results)
     assert loops.streams._stream._cache_size() == before and progress == [25, 50, 60]
     for field in ("prediction", "loss", "labelled", "dictionary_size"):
         values = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])

@@ -37,9 +37,9 @@ def test_theorem_9_holds_for_all_dictionaries():
     """For every sequence of dictionaries and all labels, the regret relative to the minimum of lam
     |f|^2 + losses is at most in_span + left_out / lam^2.
 
-    Some stream exceeds each of two smaller right-hand sides. One is that of the paper, without lam
-    |f|^2 and with left_out / lam, which stream 3 exceeds, where almost every example joins the
-    dictionary. The other one is in_span alone.
+    Two smaller bounds fail for some stream: in_span alone, and that of the paper, which lacks lam
+    |f|^2 and has left_out / lam. The latter fails for stream 3, where almost every example joins
+    the dictionary.
     """
     n, lengthscale = 30, 0.3
     exceeds_printed = exceeds_in_span = 0
@@ -60,7 +60,7 @@ def test_theorem_9_holds_for_all_dictionaries():
         loss = float(run.loss.sum())
         assert loss <= best + in_span + left_out / lam**2 + 1e-8
         exceeds_in_span += loss > best + in_span
-        # against the function through all examples, whose loss is 0
+        # the function through all examples has a loss of 0
         exceeds_printed += loss > in_span + left_out / lam
     assert exceeds_in_span > 0 and exceeds_printed > 0
 
@@ -79,7 +79,7 @@ def test_proposition_5_and_theorem_6_hold_with_their_probability():
     holds in at least 1 - delta of 64 random streams: the residual |(I - P_t) C_t (I - P_t)| is at
     most mu (at every 300th t), the dictionary has m <= 9 d_eff log(2n / delta)^2 points, and the
     regret to the minimum of lam |f|^2 + losses is at most d_eff log(e + e n) + 2 (m + 1) n. A bound
-    of probability 1 - delta exactly would fail for 46% of all keys."""
+    that holds with probability 1 - delta, not more, would fail for 46% of all keys."""
     n, delta, seeds = 900, 0.1, 64
     sampling = Sampling(1.0, kors.theory_beta(n, delta), 0.5)
     forecaster = online.NystromAWV(kernels.Gaussian(2.0), 1.0, sampling, capacity=n, memory=n)

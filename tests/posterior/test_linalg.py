@@ -34,10 +34,10 @@ def test_inverse_root_of_near_duplicates(size, accelerator):
     np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-14 * size)
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
     residual = 1 - np.square(k[:, order] @ root).sum(1)
-    # k(x,x) - |z(x)|^2 by an eigendecomposition cut at m eps
+    # k(x,x) - |z(x)|^2 by an eigendecomposition without eigenvalues below m eps
     values, vectors = np.linalg.eigh(gram)
-    keep = values > size * np.finfo(float).eps * values.max()
-    expected = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
+    large = values > size * np.finfo(float).eps * values.max()
+    expected = 1 - np.square(k @ vectors[:, large] / np.sqrt(values[large])).sum(1)
     assert np.abs(residual - expected).max() < 1e-7
     # the residuals of the points themselves are 0
     assert np.abs(1 - np.square(gram[:, order] @ root).sum(1)).max() < 1e-7

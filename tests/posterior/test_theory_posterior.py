@@ -66,14 +66,14 @@ def test_variances_against_the_exact_ones():
     for p in random_problems():
         _, state = p.state()
         _, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
-        on = p.dictionary
-        upper = np.diag(covariance)[on] * (1 + 1e-7) + 1e-9
-        assert (np.asarray(state.variance)[on] <= upper).all()
+        in_dictionary = p.dictionary
+        upper = np.diag(covariance)[in_dictionary] * (1 + 1e-7) + 1e-9
+        assert (np.asarray(state.variance)[in_dictionary] <= upper).all()
         lower, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
         dense_residual = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[3]
         residual = residuals(p.kernel, state)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
-        assert (residual >= 0).all() and (residual[on] == 0).all()
+        assert (residual >= 0).all() and (residual[in_dictionary] == 0).all()
         near(rho, p.counts @ dense_residual, 1e-6)
         assert lower <= logdet * (1 + 1e-9) <= lower + rho / p.lam + 1e-7
 

@@ -44,7 +44,7 @@ def mesh_of(devices):
 
 
 def problem():
-    """(arms, mean rewards). The best arm has copies on another device, and arm 19 on its own."""
+    """(arms, mean rewards). The best arm has copies on another device, arm 19 on its device."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -151,7 +151,7 @@ if __name__ == "__main__":
     requests = json.loads(sys.argv[1])
     results = dict(
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
-        warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
+        warm={name: picks(name, *more) for name, more in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
         too_few=[place_error(*size) for size in requests.get("too_few", [])],
         rounds=[one_round(*size) for size in requests.get("rounds", [])],

@@ -26,8 +26,8 @@ def four_devices(**requests):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check_picks(results, how="picks"):
-    for name, runs in results[how].items():
+def check_picks(results, request="picks"):
+    for name, runs in results[request].items():
         assert len(set(runs["alone"])) > 4, name
         for devices, arms in runs["over"].items():
             assert arms == runs["alone"], f"{name} on {devices} devices"

@@ -15,7 +15,7 @@ ARMS, CHUNK = 37, 8  # the last chunk has five arms
 SMALL = dict(keep=6, offer=3)  # small sizes, for which chunks are read again
 COMMON = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=64)
 DONE = np.array([3, 11, 3, 36, 20])
-KEEP = np.array([3, 20, 25])  # a dictionary with an arm that was not observed
+DICTIONARY = np.array([3, 20, 25])  # arm 25 was not observed
 Y = np.array([0.5, -0.2, 0.7, np.nan, 0.1])
 
 
@@ -44,16 +44,16 @@ def arms_asked(query):
 
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """(batches [(in memory, in the file)] and chunks read of each round, both last states). With
-    `pend` every second batch is pending while the next one is chosen."""
+    """(batches [(in memory, of the file)], numbers of chunks that are read for them, last state in
+    memory, last state of the file). With `pend`, every second batch is pending at the next."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
     file = save_arms(folder, x)
     if warm:
         past = history.of_evaluations(domain, DONE, Y)
-        state = INIT(bandit, domain.features, past.pull_counts, past.reward_sums, KEEP)
-        file_state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
+        state = INIT(bandit, domain.features, past.pull_counts, past.reward_sums, DICTIONARY)
+        file_state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
     else:
         state, file_state = bandit.init(domain, KEY), over_file.init(file, KEY)
     batches, reads, pending = [], [], []
@@ -158,7 +158,7 @@ def test_a_violated_bound_is_flagged(tmp_path):
     """With a safety of 0 the scores in float32 may be too small."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
-    state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, KEEP))
+    state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
     assert over_file.choose(state).incomplete
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
@@ -215,7 +215,7 @@ def test_mistakes_are_refused(tmp_path):
     x = arms_of()
     file, fixed = save_arms(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
-    state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
+    state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
     ard = fixed.replace(kernel=kernels.Gaussian(np.ones(3)))
 
     def begin(bandit=fixed, arms=file, data=None, **options):

@@ -33,7 +33,7 @@ def posterior(chance=False, budget=None):
 @pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, budget=6.6)])
 @pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
 def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
-    """Earlier picks return their means, failures the worst value, and costs divide a score."""
+    """The value of a pick is its mean, or WORST after a failure. Costs divide a score."""
     acquisition = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),

@@ -95,7 +95,7 @@ def test_shapes_that_do_not_agree_are_refused(earlier):
 
 
 def sheets(folder, unit=1.0):
-    """A sheet without values, and that of an earlier campaign with another level of a category."""
+    """Writes a sheet without values, and one of an earlier campaign with a further solvent."""
     solvents = np.resize(["water", "DMF"], 40)
     pd.DataFrame(
         dict(id=[f"r{i}" for i in range(40)], T=X[:, 0], c=X[:, 1], solvent=solvents)
@@ -105,9 +105,9 @@ def sheets(folder, unit=1.0):
 
 
 def run(folder, *arguments):
-    names = [str(folder / "new.csv"), "--also", str(folder / "old.csv"), "--batch", "4"]
-    names += ["--out", str(folder / "next.csv"), "--overwrite", *arguments]
-    return main.run(options.parse(names))
+    call = [str(folder / "new.csv"), "--also", str(folder / "old.csv"), "--batch", "4"]
+    call += ["--out", str(folder / "next.csv"), "--overwrite", *arguments]
+    return main.run(options.parse(call))
 
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",)])

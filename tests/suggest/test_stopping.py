@@ -124,8 +124,8 @@ def test_a_value_at_its_bound_is_a_reason_to_stop():
     (candidates, arms, values), _ = problem(5)
     values = values + 0.5 * np.random.default_rng(0).normal(size=20)
     model = suggest(candidates, arms, values, batch=5).model
-    free = stopping.possible_gain(candidates, arms, values, model)
+    unbounded = stopping.possible_gain(candidates, arms, values, model)
     bounds = (-10.0, float(values.max()) + 0.01)
     gain = stopping.possible_gain(candidates, arms, values, model, bounds=bounds)
     assert gain.of_any.max() == pytest.approx(0.01) and stopping.should_stop(gain, 0.02)
-    assert not stopping.should_stop(free, 0.02)
+    assert not stopping.should_stop(unbounded, 0.02)

@@ -64,12 +64,12 @@ def dense(rows, arms=ARMS, errors=0.0):
 
 def dense_batch(pending, width):
     """(rows, mean, std) for values with ERRORS; picks reduce the variances of later picks."""
-    rows, every, stds = [], np.arange(A), []
-    mean = dense(every, ARMS, ERRORS)[0]
+    rows, all_rows, stds = [], np.arange(A), []
+    mean = dense(all_rows, ARMS, ERRORS)[0]
     for _ in range(B):
         evaluated = np.concatenate([ARMS, pending, rows]).astype(int)
         errors = np.append(ERRORS, np.zeros(len(evaluated) - len(ARMS)))
-        stds.append(np.sqrt(np.maximum(np.diagonal(dense(every, evaluated, errors)[1]), 0)))
+        stds.append(np.sqrt(np.maximum(np.diagonal(dense(all_rows, evaluated, errors)[1]), 0)))
         score = mean + width * stds[-1]
         score[evaluated] = -np.inf
         rows.append(int(score.argmax()))
@@ -100,12 +100,12 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
 def test_evaluated_candidates_are_picked_again_with_replicates():
     """Failed and pending candidates are not picked, and no candidate is picked twice in a batch."""
     failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
-    errors, every, rows = np.full(8, 0.4), np.arange(A), []
-    mean = dense(every, np.array(arms), errors)[0]
+    errors, all_rows, rows = np.full(8, 0.4), np.arange(A), []
+    mean = dense(all_rows, np.array(arms), errors)[0]
     for _ in range(B):
         evaluated = np.array([*arms, pending, *rows])
         variance = np.diagonal(
-            dense(every, evaluated, np.append(errors, np.zeros(len(rows) + 1)))[1]
+            dense(all_rows, evaluated, np.append(errors, np.zeros(len(rows) + 1)))[1]
         )
         score = mean + 1.5 * np.sqrt(np.maximum(variance, 0))
         score[[failed, pending, *rows]] = -np.inf
@@ -186,7 +186,7 @@ def test_a_batch_has_one_value_of_a_column():
     assert LABEL[other.rows[0]] != best and len(set(LABEL[other.rows])) == 1
 
 
-def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(monkeypatch):
+def test_groups_are_rated_with_other_draws_than_those_that_choose_batches(monkeypatch):
     """The draws that choose a batch would overrate it. All groups are rated with the same draws."""
     choosing_keys, rating_keys = [], []
 
@@ -234,7 +234,7 @@ def test_a_budget_is_kept(monkeypatch):
     assert COST[suggest_batch(costs=COST).rows].mean() < COST[free.rows].mean()
 
 
-def test_the_probability_of_success_is_that_of_laplace():
+def test_the_probability_of_success_is_that_of_the_laplace_approximation():
     """The oracle finds the mode by a general optimiser, with dense matrices."""
     values = np.where(np.arange(len(ARMS)) % 3 == 0, np.nan, TRUTH[ARMS])
     checked = data.check_data(LIBRARY, None, ARMS, values, (), True)
@@ -385,25 +385,25 @@ def test_a_value_with_a_large_error_changes_nothing(far):
 
 def test_weighted_moments_agree_with_their_weights():
     """Equal errors change nothing; a few exact values do not determine the deviation."""
-    values, errors, every = TRUTH[:40], 0.2 * np.arange(40), np.arange(40)
-    centre, deviation, weight = data.weighted_moments(values, errors, every)
+    values, errors, rows = TRUTH[:40], 0.2 * np.arange(40), np.arange(40)
+    centre, deviation, weight = data.weighted_moments(values, errors, rows)
     expected = 1 / (deviation**2 + errors**2)
     np.testing.assert_allclose(weight / weight.sum(), expected / expected.sum(), rtol=1e-6)
     assert centre == pytest.approx(np.average(values, weights=expected))
     variance = np.average(np.square(values - centre), weights=expected)
     assert deviation == pytest.approx(variance**0.5)
     for unit in (1e-290, 1e290):
-        scaled = data.weighted_moments(unit * values, unit * errors, every)
+        scaled = data.weighted_moments(unit * values, unit * errors, rows)
         assert scaled[:2] == pytest.approx((unit * centre, unit * deviation), rel=1e-9)
     plain = pytest.approx((values.mean(), values.std()))
     # no errors; equal ones; errors much too large, with three exact values
-    for ignored in (np.zeros(40), np.full(40, 3.0), np.where(every < 3, 0, 20)):
-        assert data.weighted_moments(values, ignored, every)[:2] == plain
-    few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), every[:3])
+    for ignored in (np.zeros(40), np.full(40, 3.0), np.where(rows < 3, 0, 20)):
+        assert data.weighted_moments(values, ignored, rows)[:2] == plain
+    few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), rows[:3])
     assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
     # a control has exact repeats; the errors of other values are as large as their deviation
-    arms = np.maximum(every - 29, 0)
-    control = np.where(arms > 0, values, values[0] + 1e-3 * every)
+    arms = np.maximum(rows - 29, 0)
+    control = np.where(arms > 0, values, values[0] + 1e-3 * rows)
     control_errors = np.where(arms > 0, values[30:].std(), 0)
     assert data.weighted_moments(control, control_errors, arms).deviation > 0.2 * values[30:].std()
     # an outlier with a large error is ignored also where all values are of one candidate

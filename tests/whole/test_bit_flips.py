@@ -60,10 +60,10 @@ def tables(path):
         tidy.write(folder, runs, "tiny", "a title")
         store.write_json(folder / tidy.PROVENANCE, dict(seeds=3, numbers=[0.25, 1e-7], held=CONFIG))
     loaded = tidy.load(folder)
-    return *map(_plain, (loaded.curves, loaded.summary)), json.dumps(loaded.provenance)
+    return *map(_as_json, (loaded.curves, loaded.summary)), json.dumps(loaded.provenance)
 
 
-def _plain(table):
+def _as_json(table):
     columns = {name: table[name].to_numpy().tolist() for name in table}
     return json.dumps([list(map(str, table.dtypes)), columns, table.attrs])
 
@@ -116,8 +116,8 @@ def outcome(read, path, intact):
     try:
         values = read(path)
     except Exception as error:
-        plain = type(error) is ValueError and path.name in str(error)
-        return "refused" if plain else f"{type(error).__name__}: {error}"
+        refused = type(error) is ValueError and path.name in str(error)
+        return "refused" if refused else f"{type(error).__name__}: {error}"
     return "harmless" if same(values, intact) else "silent"
 
 

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 import jsketch
 
 ROOT = Path(__file__).parents[2]
-# imports of the packages of the extras fail
+# the packages of the extras cannot be imported
 WITHOUT_EXTRAS = """
 import sys
 for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm river".split():
@@ -49,8 +49,8 @@ def wheel(tmp_path_factory):
 def test_the_wheel_contains_the_library_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-        [about] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        about_wheel = email.message_from_bytes(archive.read(about))
+        [file] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(file))
     sources = {
         path
         for path in (ROOT / "jsketch").rglob("*")
@@ -59,18 +59,18 @@ def test_the_wheel_contains_the_library_alone(wheel):
     assert names == {str(path.relative_to(ROOT)) for path in sources}
     assert {"jsketch/py.typed", "jsketch/THEORY.md", "jsketch/suggest/__init__.py"} <= names
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    requirements = {need for need in about_wheel.get_all("Requires-Dist") if "extra ==" not in need}
+    requirements = {need for need in metadata.get_all("Requires-Dist") if "extra ==" not in need}
     # builders may order the bounds of a version
     assert set(map(Requirement, requirements)) == set(map(Requirement, project["dependencies"]))
-    assert about_wheel["Requires-Python"] == project["requires-python"]
+    assert metadata["Requires-Python"] == project["requires-python"]
 
 
 def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     command = [sys.executable, "-c", WITHOUT_EXTRAS, str(tmp_path)]
-    place = dict(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    process = subprocess.run(command, **place, check=True, capture_output=True, text=True)
+    options = dict(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    process = subprocess.run(command, **options, check=True, capture_output=True, text=True)
     assert f"-{process.stdout.strip()}-" in wheel.name
 
 

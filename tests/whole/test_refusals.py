@@ -93,9 +93,9 @@ NINE_ARMS = Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool))
 FIXED = FixedBKB(KERNEL, batch=8, max_pending=8)
 POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 RIDGE = online.PKAWV(Taylor(2, 2))
-KONS, PLAIN = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
+KONS, DISCOUNTED = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])
-over, discounts = online.over_regularizations, over_discounts
+over = online.over_regularizations
 evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
 SCALES, KEYS, CORNERS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
@@ -291,11 +291,11 @@ FORECASTERS = [
     (lambda: online.FOGD(kernels.Linear(), 0.1), "Gaussian and Matern"),
     (lambda: online.ProsNKONS(KERNEL, sampling=Sampling(beta=0.0)), "beta must be"),
     # discounts
-    (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
-    (lambda: PLAIN.replace(discount=1.01), "discount must lie between 0 and 1; 1.01"),
-    (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
-    (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),
-    (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
+    (lambda: DISCOUNTED.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
+    (lambda: DISCOUNTED.replace(discount=1.01), "discount must lie between 0 and 1; 1.01"),
+    (lambda: DISCOUNTED.replace(discount=np.ones(2)), "discount must be one number"),
+    (lambda: over_discounts(DISCOUNTED, 0.9, 1.0), "leading axis"),
+    (lambda: over_discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
     (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"penalize_current": TWO}, 1.0), "the grid has 'penalize_current'"),
@@ -354,7 +354,7 @@ public = pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__na
 
 @public
 def test_numbers_out_of_their_range_are_refused(value):
-    """-1 is in no range. `init` checks the numbers that may be arrays in the constructor."""
+    """-1 is in no range. `init` checks the numbers, because constructors accept arrays."""
     if not hasattr(value, "init"):
         return
     names = [field.name for field in dataclasses.fields(value) if field.name in checks.RANGES]

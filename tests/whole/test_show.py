@@ -94,8 +94,8 @@ def test_results_show_their_best_values_and_flags(results):
     assert "exhausted=True" in repr(dataclasses.replace(driven, exhausted=True))
     assert f"best_value={tuned.best_value}" in repr(tuned) and " n=" in repr(tuned)
     for value in (run, driven, by_name["Suggestion"], by_name["Forecasts"], tuned):
-        page = value._repr_html_()
-        assert page.startswith("<table>") and page.count("<tr>") == len(value.summary())
+        html = value._repr_html_()
+        assert html.startswith("<table>") and html.count("<tr>") == len(value.summary())
 
 
 def test_arrays_functions_and_traced_values():
@@ -110,7 +110,7 @@ def test_arrays_functions_and_traced_values():
     assert show.text(deleted).endswith("[3]")
 
 
-def test_signatures_print_names():
+def test_signatures_show_functions_by_their_names():
     assert "width: 'widths.Width' = Formula(function=bbkb_code)" in str(inspect.signature(BBKB))
 
 
@@ -121,7 +121,7 @@ def test_unknown_and_missing_arguments_are_named():
         BKB()
 
 
-NAMED = [
+CALLABLES = [
     *(loops.chunks, loops.drive, loops.Live, loops.plan, loops.prequential, loops.rollout),
     *(loops.run, suggest.fit, suggest.leave_one_out, suggest.library, suggest.maximize),
     *(suggest.minimize, suggest.predict, suggest.suggest, problems.finite_arms, problems.gp_draw),
@@ -130,7 +130,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize("function", NAMED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("function", CALLABLES, ids=lambda one: one.__name__)
 def test_every_argument_is_the_nearest_to_its_misspelling(function):
     for name in inspect.signature(function).parameters:
         advice = rf"{function.__name__} has no argument {name}_: did you mean {name}\?"

@@ -23,7 +23,7 @@ SHARED = datasets.ROOT.parent / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
+def unset_data_variable(monkeypatch):
     monkeypatch.delenv("JSKETCH_DATA", raising=False)
 
 
@@ -41,7 +41,7 @@ def source(filename, content, **options):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Generated files with the names and checksums of generated sources."""
+    """Generated files, whose checksums replace the published ones in the sources."""
     monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
     (tmp_path / "CASP.csv").write_bytes(CSV)
     monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def serve(monkeypatch, content):
-    """Replaces pooch's download by a file with this content."""
+    """Makes pooch download a file with this content."""
 
     def retrieve(url, known_hash, fname, path):
         (Path(path) / fname).write_bytes(content)
@@ -73,24 +73,24 @@ def zipped(content):
 # data sets
 
 
-def test_the_given_folder_comes_first(tmp_path, monkeypatch):
-    given, named, root = tmp_path / "given", tmp_path / "named", tmp_path / "checkout"
+def test_folders_of_data_are_searched_in_order(tmp_path, monkeypatch):
+    given, of_variable, root = (tmp_path / name for name in ("given", "variable", "checkout"))
     cache = tmp_path / "cache"
-    for path in (given, named, root):
+    for path in (given, of_variable, root):
         path.mkdir()
     monkeypatch.setattr(datasets, "ROOT", root)
     monkeypatch.setattr(pooch, "os_cache", lambda project: cache / project)
     assert datasets.find_folder() == cache / "jsketch"
     (tmp_path / "shared" / "data").mkdir(parents=True)
     assert datasets.find_folder() == tmp_path / "shared" / "data"
-    monkeypatch.setenv("JSKETCH_DATA", str(named))
-    assert datasets.find_folder() == named
+    monkeypatch.setenv("JSKETCH_DATA", str(of_variable))
+    assert datasets.find_folder() == of_variable
     assert datasets.find_folder(given) == given
     with pytest.raises(FileNotFoundError, match="nowhere, named by --data-dir, does not exist"):
         datasets.find_folder(tmp_path / "nowhere")
 
 
-# rows, inputs, and the mean target, or for two classes the share of the larger label
+# the last number is the mean of the targets, or with two classes the share of the larger label
 REAL = [
     (datasets, "abalone", 4_177, 8, 9.933684),
     (datasets, "cadata", 20_640, 8, 206_855.816909),
@@ -142,7 +142,7 @@ def test_missing_and_wrong_files_are_named_with_a_remedy(tmp_path, monkeypatch, 
         load(name, tmp_path)
 
 
-def test_a_download_with_other_line_ends_is_saved_as_published(folder, monkeypatch):
+def test_a_download_with_other_line_endings_is_saved_as_published(folder, monkeypatch):
     serve(monkeypatch, zipped(TINY.replace(b"\n", b"\r\n").rstrip()))
     tiny = datasets.SOURCES["tiny"]
     datasets.download(tiny, folder / tiny.filename)
@@ -211,7 +211,7 @@ def test_the_seed_shuffles_rows_with_their_labels(folder):
     assert not whole.classes and streams.load_stream("ijcnn1", data_dir=folder).classes
 
 
-def test_casp_with_another_header_is_the_same_file(folder):
+def test_casp_without_quotation_marks_is_the_same_file(folder):
     (folder / "CASP.csv").write_bytes(CSV.replace(b'"', b"").replace(b"\n", b"\r\n"))
     np.testing.assert_array_equal(streams.load("casp", folder).target, [2, 5, 0])
 
@@ -219,7 +219,7 @@ def test_casp_with_another_header_is_the_same_file(folder):
 # architectures
 
 
-def test_the_source_of_the_substitute_names_it_a_stand_in(real_data):
+def test_the_source_of_the_macro_space_states_that_it_is_a_stand_in(real_data):
     space = architectures.load("macro", real_data)
     assert space.features.shape == (6561, 24) and space.evaluations.shape == (6561, 3)
     assert space.neighbours.shape == (6561, 16) and "stand-in" in space.source
@@ -240,12 +240,12 @@ def generated_dataset(rows=60):
 
 def test_folds_partition_the_rows_and_keep_the_classes():
     target = generated_dataset(53).target
-    for partition in (range(5), range(5, 10)):
-        tests = [classifiers.split(target, r)[1] for r in partition]
-        assert sorted(np.concatenate(tests)) == list(range(53))
-        for r, test in zip(partition, tests, strict=True):
-            assert set(classifiers.split(target, r)[0]) == set(range(53)) - set(test)
-            assert abs(target[test].mean() - target.mean()) < 0.1
+    for splits in (range(5), range(5, 10)):
+        test_rows = [classifiers.split(target, i)[1] for i in splits]
+        assert sorted(np.concatenate(test_rows)) == list(range(53))
+        for i, rows in zip(splits, test_rows, strict=True):
+            assert set(classifiers.split(target, i)[0]) == set(range(53)) - set(rows)
+            assert abs(target[rows].mean() - target.mean()) < 0.1
     assert set(classifiers.split(target, 0)[1]) != set(classifiers.split(target, 5)[1])
 
 
@@ -273,7 +273,7 @@ FLAT = Dataset("flat", np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([0.0, 1.0]),
 
 
 def test_mistakes_are_refused(folder):
-    # an interrupted copy
+    # the copy was interrupted
     (folder / "part1.bz2").write_bytes(bz2.compress(SVMLIGHT[1])[:-5])
     rows = (
         (lambda: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
