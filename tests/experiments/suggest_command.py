@@ -7,7 +7,7 @@ from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.candidates import PREDICTED_COLUMNS
 from jsketch.suggest.tables.options import parse
 
-A = 60
+A = 60  # candidates
 
 
 def library(count=A):

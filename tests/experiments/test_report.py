@@ -20,7 +20,7 @@ CLAIMS = [claim for paper in report.PAPERS for claim in paper.claims]
 ABALONE, CADATA, TUNING = "bbkb_2020/abalone", "bbkb_2020/cadata", "go_ucb_2023/tuning"
 
 
-def numbers(ratio, seconds=1.0):
+def entry(ratio, seconds=1.0):
     values = [ratio, ratio + 0.01]
     ratios = dict(mean=ratio + 0.005, ci95=0.01, values=values)
     return dict(regret_ratio=ratios, run_seconds=seconds, horizon=4_000)
@@ -28,8 +28,8 @@ def numbers(ratio, seconds=1.0):
 
 def generated_results(root, **changes):
     """Writes runs on Abalone, in which BBKB has the least regret, and a table of widths."""
-    algorithms = dict(uniform=numbers(1.0), gp_ucb=numbers(0.3, 4.0), bkb=numbers(0.2, 9.0))
-    algorithms |= dict(bbkb_global=numbers(0.1), bbkb_global_local=numbers(0.15, 2.0))
+    algorithms = dict(uniform=entry(1.0), gp_ucb=entry(0.3, 4.0), bkb=entry(0.2, 9.0))
+    algorithms |= dict(bbkb_global=entry(0.1), bbkb_global_local=entry(0.15, 2.0))
     algorithms |= changes
     commit = dict(hash="0123abcd", dirty=True)
     summary = dict(seeds=2, data="made <up>", commit=commit, algorithms=algorithms)
@@ -109,7 +109,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     assert found[least].verdict == found[fast].verdict == "confirmed"
     assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[least].numbers[0]
     assert "GP-UCB: 0.2000 ± 0.0000" in found[least].numbers[0]
-    found = outcomes(generated_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
+    found = outcomes(generated_results(tmp_path, gp_ucb=entry(0.05), bkb=entry(0.2, 1.5)))
     assert found[least].verdict == found[fast].verdict == "differs"
 
 
@@ -150,7 +150,7 @@ def test_an_interval_that_contains_the_bound_decides_nothing():
 
 
 def test_missing_results_are_named(tmp_path):
-    algorithms = dict(uniform=numbers(1.0), bkb=numbers(0.2))
+    algorithms = dict(uniform=entry(1.0), bkb=entry(0.2))
     store.write_json(tmp_path / CADATA / "summary.json", dict(algorithms=algorithms))
     missing = outcomes(tmp_path, CADATA)["BBKB takes only a fraction of BKB's time."]
     assert missing.verdict == "not decidable here"

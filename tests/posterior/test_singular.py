@@ -83,8 +83,8 @@ def test_the_shift_is_the_smallest_that_gives_a_root():
 
 @pytest.fixture(scope="module")
 def one_round():
-    """A function of arms x [40,2]: (the state with the first 20 of them in the dictionary and the
-    first 30 pulled, the state after a masked query, the info of this query)."""
+    """A function from arms x [40,2] to (the state with arms 0 to 19 in the dictionary and arms 0 to
+    29 pulled, the state after a masked query, the info of this query)."""
     bandit = BKB(kernels.Gaussian(1.0), regularization=LAM, capacity=40, qbar=1e9)
     arm = jnp.arange(40)
 

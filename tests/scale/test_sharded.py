@@ -34,7 +34,7 @@ def check_picks(results, request="picks"):
 
 
 @pytest.fixture(scope="module")
-def small():
+def results():
     return four_devices(
         picks=dict(bbkb=[4], fixed=[4]),
         warm=dict(bbkb=[[4], None]),
@@ -43,22 +43,22 @@ def small():
     )
 
 
-def test_the_picks_are_those_of_one_device(small):
+def test_the_picks_are_those_of_one_device(results):
     """The devices do not divide the arms, and there are duplicate arms."""
-    check_picks(small)
-    check_picks(small, "warm")
-    assert small["warm"]["bbkb"]["alone"] != small["picks"]["bbkb"]["alone"]
+    check_picks(results)
+    check_picks(results, "warm")
+    assert results["warm"]["bbkb"]["alone"] != results["picks"]["bbkb"]["alone"]
 
 
-def test_random_numbers_are_those_of_one_device(small):
+def test_random_numbers_are_those_of_one_device(results):
     """The keys are those of JAX's default kind and of another kind."""
-    assert len(small["draws"]["4"]) == 4 and all(small["draws"]["4"].values())
+    assert len(results["draws"]["4"]) == 4 and all(results["draws"]["4"].values())
 
 
-def test_fewer_arms_than_devices_are_refused(small):
-    assert "3 arms for 4 devices" in small["too_few"][0]
+def test_fewer_arms_than_devices_are_refused(results):
+    assert "3 arms for 4 devices" in results["too_few"][0]
     # the last device holds padding only
-    assert small["too_few"][1] is None
+    assert results["too_few"][1] is None
 
 
 @pytest.mark.slow

@@ -150,8 +150,8 @@ def test_a_kernel_matrix_replaces_features():
     for field in ("ratio", "scale", "centre"):
         assert getattr(fitted, field) == pytest.approx(getattr(expected, field), rel=1e-5)
     pairs = (candidates, fitted), (LIBRARY, expected)
-    left = [leave_one_out(x, *FIRST[1:], each).mean for x, each in pairs]
-    np.testing.assert_allclose(*left, atol=1e-5)
+    left_out = [leave_one_out(x, *FIRST[1:], each).mean for x, each in pairs]
+    np.testing.assert_allclose(*left_out, atol=1e-5)
     assert len(suggest(gram=GRAM, batch=3).rows) == 3
 
 
@@ -181,8 +181,8 @@ def test_a_batch_has_one_value_of_a_column():
     best = max(gain, key=gain.get)
     assert gain[best] > 1.1 * np.median(list(gain.values()))
     assert suggest_batch(same=LABEL, acquisition=UCB, batch=4).rows.tolist() == rows_of_group[best]
-    few_left = np.flatnonzero(best == LABEL)[3:]
-    other = suggest_batch(same=LABEL, exclude=few_left, acquisition=UCB, batch=4)
+    all_but_three = np.flatnonzero(best == LABEL)[3:]
+    other = suggest_batch(same=LABEL, exclude=all_but_three, acquisition=UCB, batch=4)
     assert LABEL[other.rows[0]] != best and len(set(LABEL[other.rows])) == 1
 
 
@@ -214,9 +214,9 @@ def test_groups_are_rated_with_other_draws_than_those_that_choose_batches(monkey
 def test_a_budget_is_kept(monkeypatch):
     """The cost of every evaluation counts. The cost exponent falls with the remaining budget."""
     cost_so_far = COST[ARMS].sum()
-    free = suggest_batch(costs=COST, cost_exponent=0)
+    unweighted = suggest_batch(costs=COST, cost_exponent=0)
     improvement = acquisitions.ExpectedImprovement()
-    assert free.rows.tolist() == suggest_batch(acquisition=improvement).rows.tolist()
+    assert unweighted.rows.tolist() == suggest_batch(acquisition=improvement).rows.tolist()
     half = suggest_batch(costs=COST, cost_exponent=0.5)
     tripled = suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far)
     assert half.rows.tolist() == tripled.rows.tolist()
@@ -231,7 +231,7 @@ def test_a_budget_is_kept(monkeypatch):
     assert len(set(rows)) == 3 and sorted(prices[rows]) == [0.5, 0.5, 6]
     tenths = suggest_batch(costs=0.1 * COST, budget=0.1 * (cost_so_far + 3), cost_exponent=0)
     assert COST[tenths.rows].sum() == 3
-    assert COST[suggest_batch(costs=COST).rows].mean() < COST[free.rows].mean()
+    assert COST[suggest_batch(costs=COST).rows].mean() < COST[unweighted.rows].mean()
 
 
 def test_the_probability_of_success_is_that_of_the_laplace_approximation():

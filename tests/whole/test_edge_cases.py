@@ -204,7 +204,7 @@ SINGLE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
 
 
 @pytest.mark.parametrize(
-    ("bandit", "x", "size", "ends", "continues"),
+    ("bandit", "x", "size", "ending_ratio", "larger_ratio"),
     [
         # with lambda 1 the bound of one arm is 2, 3, 4, ... by either rule
         (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 3.5, 4.5),
@@ -216,7 +216,7 @@ SINGLE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
         (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 2.1, 2.3),
     ],
 )
-def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, continues):
+def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ending_ratio, larger_ratio):
     state, one = begin(bandit, x), jnp.ones(())
     if hasattr(state, "evidence"):
         state = state.replace(evidence=state.evidence.replace(count=one))
@@ -224,9 +224,9 @@ def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, cont
         state = state.replace(count=one)
     ask = jax.jit(lambda ratio, limit: bandit.replace(ratio=ratio).ask(state, KEY, limit))
     for ratio, limit, truncated in (
-        (ends, 100, False),
-        (continues, 100, True),
-        (continues, size, False),
+        (ending_ratio, 100, False),
+        (larger_ratio, 100, True),
+        (larger_ratio, size, False),
     ):
         query = ask(ratio, limit)
         assert int(query.size) == size and bool(query.truncated) == truncated
