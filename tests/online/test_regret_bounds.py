@@ -79,7 +79,7 @@ def test_proposition_5_and_theorem_6_hold_with_their_probability():
     holds in at least 1 - delta of 64 random streams: the residual |(I - P_t) C_t (I - P_t)| is at
     most mu (at every 300th t), the dictionary has m <= 9 d_eff log(2n / delta)^2 points, and the
     regret to the minimum of lam |f|^2 + losses is at most d_eff log(e + e n) + 2 (m + 1) n. A bound
-    that holds with probability 1 - delta, not more, would fail for 46% of all keys."""
+    that holds with probability exactly 1 - delta would fail for 46% of all keys."""
     n, delta, seeds = 900, 0.1, 64
     sampling = Sampling(1.0, kors.theory_beta(n, delta), 0.5)
     forecaster = online.NystromAWV(kernels.Gaussian(2.0), 1.0, sampling, capacity=n, memory=n)

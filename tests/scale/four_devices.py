@@ -44,7 +44,7 @@ def mesh_of(devices):
 
 
 def problem():
-    """(arms, mean rewards). The best arm has copies on another device, arm 19 on its device."""
+    """(arms, mean rewards). The best arm has copies on another device. Arm 20 is a copy of arm 19."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))

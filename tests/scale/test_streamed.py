@@ -45,7 +45,7 @@ def arms_asked(query):
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
     """(batches [(in memory, of the file)], numbers of chunks that are read for them, last state in
-    memory, last state of the file). With `pend`, every second batch is pending at the next."""
+    memory, last state of the file). With `pend`, every second batch is pending at the next one."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
