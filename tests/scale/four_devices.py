@@ -44,7 +44,7 @@ def mesh_of(devices):
 
 
 def problem():
-    """(arms, mean rewards). The best arm has copies on another device. Arm 20 is a copy of arm 19."""
+    """(arms, mean rewards). The best arm has copies on another device. Arms 19 and 20 are equal."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
