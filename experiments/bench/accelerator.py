@@ -3,8 +3,8 @@
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
-Peak memory is that of the process so far: to measure the memory of one part, run it alone, as with
-`--parts arms`.
+Peak memory is the peak since the process began. The memory of one part is measured by running this
+part alone, as with `--parts arms`.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
 CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
-ARM_INPUTS, HORIZON = 8, 200  # of the benchmark `arms`
+ARM_INPUTS, HORIZON = 8, 200  # of the part "arms"
 Row = dict[str, Any]
 
 
 def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
     """Yields (name, row) of BBKB with many seeds, vmapped on an accelerator, else one by one."""
-    most = 100 if _on_cpu() else 1_000
-    for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
+    many = 100 if _on_cpu() else 1_000
+    for count, horizon in ((10, 1_000), (10, 10_000), (many, 1_000), (many, 10_000)):
         bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run(bandit, problem, keys, horizon)

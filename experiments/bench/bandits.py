@@ -6,8 +6,8 @@ scripts/bench --only abalone bkb               some of them
 scripts/bench --reference DIR                  also the authors' code
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 
-Every benchmark has two parts: the first draws the dictionary after every batch, the second only
-when the dictionary is larger than 1.25 times the expected size of a draw. DIR is a checkout of
+Every benchmark runs with a draw of the dictionary after every batch, and with a draw only when the
+dictionary is larger than 1.25 times the expected size of a draw. DIR is a checkout of
 luigicarratino/batch-bkb.
 """
 
@@ -46,7 +46,7 @@ class Task(NamedTuple):
     seeds: int = 1
 
 
-# "whitened": A = 4177, d = 8, lengthscale 5, and m is about 350 at the end
+# "whitened" has A = 4177, d = 8, lengthscale 5, and about 350 inducing points at the end
 TASKS = {
     "hard_2000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 2_000),
     "hard_10000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 10_000),
@@ -56,7 +56,7 @@ TASKS = {
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000),
 }
-RESPARSIFY = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}  # by the name in the table
+RESPARSIFY = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}  # {label of the row: resparsify}
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
@@ -90,7 +90,8 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows of a task: one for each value of RESPARSIFY, and one for the authors' code."""
+    """The rows of a task: one for each value of RESPARSIFY, and with --reference one of the
+    authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
     rows = []
     for label, resparsify in RESPARSIFY.items():
@@ -100,8 +101,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
     if options.reference is not None:
         theirs = authors_seconds(task, problem, options)
         for row in rows:
-            for column in ("run", "fresh_cache", "warm_cache"):
-                row[f"authors_over_{column}"] = theirs["run_seconds"] / row[f"{column}_seconds"]
+            for kind in ("run", "fresh_cache", "warm_cache"):
+                row[f"authors_over_{kind}"] = theirs["run_seconds"] / row[f"{kind}_seconds"]
         rows.append(theirs)
         show(f"{name}, authors", theirs)
     return rows
@@ -118,22 +119,22 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
         result = loops.run(bandit, problem, keys, task.horizon)
         return result, time.perf_counter() - began
 
-    first = []
+    first_runs = []
     with tempfile.TemporaryDirectory() as folder:
         jax.config.update("jax_compilation_cache_dir", folder)
         for _ in range(2):
             jax.clear_caches()
             compilation_cache.reset_cache()
-            first.append(run())
+            first_runs.append(run())
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
-    result, fresh_cache_seconds = first[0]
+    result, fresh_cache_seconds = first_runs[0]
     ratio = loops.regret_ratio(result.trace.regret, problem.mean_reward)[:, -1]
     return dict(
         task=task._asdict(),
         run_seconds=statistics.median(run()[1] for _ in range(repeats)),
         fresh_cache_seconds=fresh_cache_seconds,
-        warm_cache_seconds=first[1][1],
+        warm_cache_seconds=first_runs[1][1],
         compile_seconds=result.compile_seconds,
         dictionary_size=float(result.trace.dictionary_size[:, -1].mean()),
         batches=float(result.trace.round[:, -1].mean()) + 1,
@@ -142,7 +143,7 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
 
 
 def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of the authors' code: seconds of all seeds in sequence, results of the last one."""
+    """The row of the authors' code: seconds of all seeds in sequence, results of the last seed."""
     times, rule = [], task.algorithm.removeprefix("bbkb_")
     noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):

@@ -66,7 +66,7 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
 
 
 def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]:
-    """Times, memory and the best evaluated value of a number of rounds of BBKB."""
+    """Times, memory and the best evaluated value of `rounds` rounds of BBKB."""
     random, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
 
@@ -141,11 +141,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
             write_candidates(path, options.arms or 100_000_000)
-            rows = in_file(path, options.screen)
+            measured = in_file(path, options.screen)
     else:
-        rows = in_memory(options.arms or 10_000_000, options.rounds)
-    print(f"{rows['arms']:,} generated candidates, d = {INPUTS}")
+        measured = in_memory(options.arms or 10_000_000, options.rounds)
+    print(f"{measured['arms']:,} generated candidates, d = {INPUTS}")
     for step in ("init", "reading", "batch", "bbkb"):
-        if step in rows:
-            show(step, rows[step])
-    store.write_numbers(options.out, rows)
+        if step in measured:
+            show(step, measured[step])
+    store.write_numbers(options.out, measured)

@@ -9,7 +9,7 @@ import jax
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """(the median seconds of a call, the additional seconds of the first one, which compiles)."""
+    """(the median seconds of a call, the additional seconds of the first call, which compiles)."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()

@@ -33,11 +33,12 @@ from experiments import cli
 from experiments.results import tidy
 from jsketch import Space, minimize
 from jsketch.box import Category, Integer, Real
+from jsketch.box.space import SIDE
 
-EVALUATIONS = (20, 40)  # evaluations after which the best value is compared
+EVALUATIONS = (20, 40)  # numbers of evaluations after which the best losses are compared
 FOLDS = 3
-ROWS = 500  # at most so many rows of a data set are used
-# of BoTorch: steps of a fit, and candidates and restarts of the search for the next point
+ROWS = 500  # largest number of rows that are used of a data set
+# BoTorch's steps of a fit, and candidates and restarts of the search for the next point
 FIT_STEPS, CANDIDATES, RESTARTS = 50, 512, 4
 
 
@@ -46,7 +47,7 @@ class Problem(NamedTuple):
 
     space: Space
     model: Callable[..., Any]  # makes the model from its hyperparameters
-    data: str  # the name NAME of sklearn.datasets.load_NAME
+    data: str  # NAME of sklearn.datasets.load_NAME
     scoring: str  # larger is better; the loss is its negative
 
 
@@ -140,7 +141,7 @@ def with_jsketch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
 
 def with_random(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     for u in np.random.default_rng(seed).random((evaluations, len(space.names))):
-        loss(**space.decode(10 * u))
+        loss(**space.decode(SIDE * u))
 
 
 def with_tpe(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
@@ -157,8 +158,7 @@ def with_tpe(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     )
 
 
-def _suggest(trial: Any, hyperparameter: Any) -> Any:
-    h = hyperparameter
+def _suggest(trial: Any, h: Any) -> Any:
     if isinstance(h, Real):
         return trial.suggest_float(h.name, h.low, h.high, log=h.log)
     if isinstance(h, Integer):
@@ -169,9 +169,9 @@ def _suggest(trial: Any, hyperparameter: Any) -> Any:
 
 def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     """BoTorch for mixed inputs: MixedSingleTaskGP, the logarithm of expected improvement, and
-    optimize_acqf_mixed_alternating, with fewer steps of fit and search than by default, which take
-    minutes a run. Like `minimize`, it begins with 3 points more than there are hyperparameters.
-    Numbers and integers are scaled to [0, 1]."""
+    optimize_acqf_mixed_alternating, with fewer steps of fit and search than the defaults, which
+    take minutes a run. Like `minimize`, it begins with d + 3 points for d hyperparameters. Real
+    numbers and integers are scaled to [0, 1]."""
     import torch
     from botorch.acquisition import LogExpectedImprovement
     from botorch.fit import fit_gpytorch_mll
@@ -186,7 +186,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
         if isinstance(h, Integer):
             integers[i] = [h.encode(value) for value in range(h.low, h.high + 1)]
         elif isinstance(h, Category):
-            categories[i] = [float(number) for number in range(h.count)]
+            categories[i] = [float(index) for index in range(h.count)]
     d = len(space.names)
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).repeat(1, d)
     for i, values in (integers | categories).items():
@@ -194,10 +194,10 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
 
     def value_at(point: Any) -> float:
         units = [
-            (number + 0.5) / len(categories[i]) if i in categories else number
-            for i, number in enumerate(point.tolist())
+            (coordinate + 0.5) / len(categories[i]) if i in categories else coordinate
+            for i, coordinate in enumerate(point.tolist())
         ]
-        return loss(**space.decode(10 * np.clip(units, 0, 1)))
+        return loss(**space.decode(SIDE * np.clip(units, 0, 1)))
 
     x = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(d + 3).to(torch.float64)
     for i, values in (integers | categories).items():
@@ -229,20 +229,20 @@ SAMPLERS = {
 
 def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
     """The best loss of a run after 20 and 40 evaluations, and the seconds of sampler and model."""
-    loss, losses, seconds = loss_of(problem), [], 0.0
+    loss, losses, model_seconds = loss_of(problem), [], 0.0
 
     def timed_loss(**h: Any) -> float:
-        nonlocal seconds
+        nonlocal model_seconds
         began = time.perf_counter()
         losses.append(loss(**h))
-        seconds += time.perf_counter() - began
+        model_seconds += time.perf_counter() - began
         return losses[-1]
 
     began = time.perf_counter()
     SAMPLERS[sampler](timed_loss, problem.space, max(EVALUATIONS), seed)
     total = time.perf_counter() - began
     best = {f"best_{n}": min(losses[:n]) for n in EVALUATIONS}
-    return best | dict(sampler_seconds=total - seconds, model_seconds=seconds)
+    return best | dict(sampler_seconds=total - model_seconds, model_seconds=model_seconds)
 
 
 def table(runs: list[dict[str, Any]]) -> pd.DataFrame:

@@ -4,12 +4,12 @@
 
 There are 32 clients. "waves" is a smooth function of one context and one action (200 random
 cosines, approximately a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3
-and T = 600; "squares" is that of `contrib.contextual` with T = 200. In `exchange_D` clients have a
-common embedding (after Li et al., NeurIPS 2022) and exchange data when the variances of one of them
-add up to more than D; in `alone` each client runs EK-UCB (beta = 2). The tables have the regret of
-all clients divided by that of uniform actions; how many numbers are sent in both directions, as
-sums over the embedding (`sent`) and as points and rewards (`sent_as_data`); how many exchanges
-there are; and the number of inducing points.
+and T = 600; "squares" is the problem of this name in `contrib.contextual`, with T = 200. In
+`exchange_D` clients have a common embedding (after Li et al., NeurIPS 2022) and exchange data when
+the variances of one client add up to more than D; in `alone` each client runs EK-UCB (beta = 2).
+The tables have the regret of all clients divided by that of uniform actions; how many numbers are
+sent in both directions, as sums over the embedding (`sent`) and as points and rewards
+(`sent_as_data`); how many exchanges there are; and the number of inducing points.
 """
 
 import argparse
@@ -38,7 +38,7 @@ CLIENTS = 32
 THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
 SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
-COSINES, SCALE, NOISE = 200, 0.6, 0.3  # "waves"
+COSINES, SCALE, NOISE = 200, 0.6, 0.3  # of "waves"
 # {problem: (lengthscale, lambda, width in standard deviations, qbar, rounds, capacity)}
 SETTINGS = {
     "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
@@ -94,7 +94,8 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
-    horizon = min(options.horizon, SETTINGS[name][4])
+    *_, rounds, _ = SETTINGS[name]
+    horizon = min(options.horizon, rounds)
     seeds = min(options.seeds, SEEDS.get(method, options.seeds))
     keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
     bandit = bandit_of(name, method, horizon)
@@ -128,8 +129,8 @@ def draw(folder: Path) -> None:
             ratio, sent, as_data = (
                 tidy.lines(part, metric) for metric in ("regret_ratio", "sent", "sent_as_data")
             )
-            _ends(above, ratio, sent, "sums over the embedding", "o")
-            _ends(above, ratio, as_data, "points and rewards", "s")
+            _final_points(above, ratio, sent, "sums over the embedding", "o")
+            _final_points(above, ratio, as_data, "points and rewards", "s")
             if "alone" in ratio:
                 level = ratio["alone"][1][:, -1].mean()
                 above.axhline(level, color="#000000", linestyle=(0, (1, 1.5)), label="each alone")
@@ -154,7 +155,7 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "regret_sent.png")
 
 
-def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
+def _final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
     """Draws a point for each threshold, in the colour of the threshold: the mean regret at T
     against the mean count of numbers sent until T."""
     names = [name for name in ratio if name != "alone"]

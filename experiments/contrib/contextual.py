@@ -32,9 +32,9 @@ from jsketch.sketch.kors import Sampling
 
 ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
 LENGTHSCALE, CAPACITY, QBAR = 0.1, 256, 3.0
-PARTS = 20  # segments of a run; CPU seconds are recorded after each
+SEGMENTS = 20  # of a run; CPU seconds are recorded after each segment
 METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
-STOPS = {"cbkb": 300, "cbbkb_3": 300}  # rounds of a run; CBKB takes most of the time
+STOPS = {"cbkb": 300, "cbbkb_3": 300}  # rounds, fewer because CBKB takes most of the time
 PROBLEMS = ("squares", "step_diagonal")
 ROWS = (
     Row("regret", "regret $R_t$"),
@@ -53,7 +53,7 @@ def problem_of(name: str) -> ContextualArms:
 
 
 def bandit_of(method: str, horizon: int) -> Any:
-    """The bandit of a method; the number in its name is the beta of KORS, or the ratio C."""
+    """The bandit of a method; the number in the method's name is KORS's beta or the ratio C."""
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(LENGTHSCALE),
         regularization=LAM,
@@ -85,14 +85,14 @@ def play_segment(
 
 
 def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
-    """(record [S, T], CPU seconds until the end of each segment [PARTS]). An earlier, untimed run
-    of the first segment compiles the program. Raises ValueError if a capacity is too small."""
+    """(record [S, T], CPU seconds until the end of each segment [SEGMENTS]). An earlier, untimed
+    run of the first segment compiles the program. Raises ValueError if a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
-    count, seconds, segments = horizon // PARTS, [], []
+    count, seconds, segments = horizon // SEGMENTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))
     start = time.process_time()
-    for number in range(PARTS):
-        first = jnp.int32(number * count)
+    for index in range(SEGMENTS):
+        first = jnp.int32(index * count)
         states, segment = play_segment(problem, bandit, states, round_keys, first, count)
         segments.append(jax.block_until_ready(segment))
         seconds.append(time.process_time() - start)
@@ -105,7 +105,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     """The arrays of a method's runs on a problem, one dict for each seed. The method "uniform" has
     the expected regret of uniform actions, in the same contexts as the other methods."""
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
-    t = np.arange(1, PARTS + 1) * (horizon // PARTS)
+    t = np.arange(1, SEGMENTS + 1) * (horizon // SEGMENTS)
     keys = jax.random.split(jax.random.key(1), options.seeds)
     if method == "uniform":
         uniform_regret = partial(problem_of(name).uniform_regret, horizon)
@@ -127,8 +127,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 @cli.command
 def main() -> None:
     options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
-    if options.horizon % PARTS:
-        raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
+    if options.horizon % SEGMENTS:
+        raise ValueError(f"horizon must be a multiple of {SEGMENTS}; {options.horizon} was given.")
     config = dict(stops=STOPS, actions=ACTIONS, width=WIDTH, regularization=LAM)
     config |= dict(capacity=CAPACITY, qbar=QBAR, lengthscale=LENGTHSCALE)
     config |= dict(horizon=options.horizon, seeds=options.seeds)

@@ -104,7 +104,7 @@ def river_predictions(method: str, xs: np.ndarray, ys: np.ndarray) -> Iterator[f
 
 
 def losses(method: str, xs: np.ndarray, ys: np.ndarray) -> np.ndarray | None:
-    """Squared losses [n] of predictions within [-1, 1], each made before its label is observed;
+    """Squared losses [n] of predictions clipped to [-1, 1], each made before its label is observed;
     None if the posterior is not finite."""
     if method in river_models():
         predictions: Any = list(river_predictions(method, xs, ys))

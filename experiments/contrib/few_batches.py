@@ -35,7 +35,7 @@ METHODS = (
     *("batched_exploration", "random_exploration", "bbkb_global", "bbkb_global_local"),
     *("fixed_bkb_96", "fixed_bkb_few", "batched_exploration_quarter"),
 )
-NORM = 2.0  # "known_norm"
+NORM = 2.0  # of "known_norm"
 DELTA, RATIO, QBAR = 0.1, 2.0, 2.0
 ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),

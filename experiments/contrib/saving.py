@@ -18,7 +18,7 @@ from experiments import cli
 from experiments.figures import drawing
 from experiments.results import outputs, store, summaries, tidy
 
-POINTS = 120  # of a saved curve
+POINTS = 120  # largest number of points of a saved curve
 
 
 class Row(NamedTuple):
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     metric: str  # of the curves
     label: str
-    top: float | None = None  # upper end of the axis
+    top: float | None = None  # upper end of the y axis
     log: bool = False
     methods: tuple[str, ...] | None = None  # methods to draw; None: all
     bands: bool = True  # intervals over the seeds
@@ -38,15 +38,14 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, Any]]:
-    """One dict of arrays for each seed: the entries of `shared`, and for each of `values` [S, ...]
-    the row of that seed."""
+    """One dict of arrays for each seed: the entries of `shared`, and the row of the seed of each
+    of `values` [S, ...]."""
     rows = zip(*values.values(), strict=True)
     return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
 
 
 def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """{problem: {"methods": {method: {name: statistics over the runs}}}} of those arrays that are
-    scalars."""
+    """{problem: {"methods": {method: {name: statistics over the runs}}}} of the scalar arrays."""
     entries: dict[str, Any] = {}
     for run in runs:
         methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
@@ -54,8 +53,8 @@ def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
         for name, value in run.arrays.items():
             if np.ndim(value) == 0:
                 numbers.setdefault(name, []).append(float(value))
-    for part in entries.values():
-        for numbers in part["methods"].values():
+    for entry in entries.values():
+        for numbers in entry["methods"].values():
             numbers.update({n: summaries.statistics(v, ci=True) for n, v in numbers.items()})
     return entries
 
@@ -67,8 +66,9 @@ def load_or_run(
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed. Saved runs are read; if a pair lacks
-    one, make(problem, method) executes all its runs. `seeds` may differ between methods."""
+    """The runs of pairs (problem, method), one for each seed. Saved runs are read; if a run of a
+    pair is missing, make(problem, method) executes all runs of the pair. `seeds` may differ between
+    methods."""
     runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
@@ -89,7 +89,7 @@ def load_or_run(
 def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` are the `defaults` of `cli.parser`."""
+    """The parser of an experiment; `shared` has the `defaults` of `cli.parser`."""
     options = cli.parser(doc, **shared)
     cli.add_choices(options, "--only", methods, help="methods")
     cli.add_choices(options, "--problems", problems)
@@ -114,7 +114,7 @@ def run(
     config  the configuration on which single runs depend
     make    make(options, problem, method) -> the arrays of the runs, one for each seed
     pairs   (problem, method) of the runs; None: all
-    seeds   number of seeds, or that of each method; None: `options.seeds`
+    seeds   number of seeds of all methods, or {method: number}; None: `options.seeds`
     more    the rest of the configuration of the tables; None: the problems and methods
     data    description of the data
     """

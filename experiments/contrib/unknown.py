@@ -1,16 +1,17 @@
-"""Bandits for an unknown lengthscale or norm: balancing over five lengthscales, compared with BBKB
-at the right lengthscale, at four times and at a quarter of it; and a norm bound that is doubled.
+"""Bandits for an unknown lengthscale or norm: balancing over five candidate lengthscales, compared
+with BBKB at the right lengthscale, at four times and at a quarter of it; and a norm bound that is
+doubled.
 
     python -m experiments.contrib.unknown --out out/unknown
 
 A method is BBKB (C = 2), or it chooses between several BBKB; most widths are two posterior standard
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
-has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
-alone. `lb_certified` is `lb_realised` with the width `certified_mixture`, for which THEORY 6.8 has
-guarantees. The three `norm_*` have the right lengthscale and the width of the code, which contains
-the norm bound: `norm_small` has the bound 0.1, `norm_doubling` starts from 0.1 and doubles it, and
-`norm_known` has the norm itself.
+has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. `lb_certified` and `norm_*`
+run on "draw" only. `lb_certified` is `lb_realised` with the width `certified_mixture`, for which
+THEORY 6.8 has guarantees. The three `norm_*` have the right lengthscale and the width of the code,
+which contains the norm bound: `norm_small` has the bound 0.1, `norm_doubling` starts from 0.1 and
+doubles it, and `norm_known` has the norm itself.
 
 At T the tables have the inducing points of the candidate that chose last, CPU seconds a round (of
 the second of two runs, all seeds together), the share of the evaluations that each candidate chose
@@ -42,7 +43,7 @@ METHODS = (
     *("bbkb_right", "bbkb_long", "bbkb_short", "lb_order", "lb_realised", "lb_norm_test"),
     *("lb_evidence", "lb_certified", "norm_small", "norm_doubling", "norm_known"),
 )
-ON_DRAW = METHODS[-4:]  # they need a known norm
+ON_DRAW = METHODS[-4:]  # run on "draw" only, because they need a known norm
 ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "rounds", log=True),
@@ -63,8 +64,8 @@ class Setting(NamedTuple):
 
 def draw_of_gp(options: argparse.Namespace) -> Setting:
     """The setting of a function of lengthscale 0.2 on 500 points of the square."""
-    noise, scale = 0.1, 0.2
-    kernel = kernels.Gaussian(scale)
+    noise, lengthscale = 0.1, 0.2
+    kernel = kernels.Gaussian(lengthscale)
     arms_key, f_key = jax.random.split(jax.random.key(0))
     arms = jax.random.uniform(arms_key, (POINTS, 2))
     problem = problems.gp_draw(f_key, kernel, arms, noise)
@@ -73,9 +74,9 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
     coefficients = np.asarray(problem.mean_reward) @ vectors[:, significant]
     # the RKHS norm of the function
     norm = float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
-    # (theta_0 / theta)^(d/2) of Lemma 2.1, with d = 2, from the right lengthscale
+    # Lemma 2.1: norm * (theta_0 / theta)^(d/2), with d = 2 and the right lengthscale theta_0
     bounds = tuple(norm / factor for factor in FACTORS)
-    return Setting(problem, scale, noise, bounds, options.horizon or 500, noise**2)
+    return Setting(problem, lengthscale, noise, bounds, options.horizon or 500, noise**2)
 
 
 def abalone(options: argparse.Namespace) -> Setting:
@@ -108,10 +109,10 @@ def bandit_of(method: str, s: Setting) -> Any:
     )
     if method.startswith("lb_"):
         rule = method.removeprefix("lb_")
-        scales = tuple(factor * s.lengthscale for factor in FACTORS)
+        lengthscales = tuple(factor * s.lengthscale for factor in FACTORS)
         return LengthscaleBalancing(
             base,
-            scales,
+            lengthscales,
             norm_bounds=s.norm_bounds,
             delta=0.05,
             rule=rule if rule in ("order", "evidence") else "realised",
@@ -149,9 +150,9 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         points=np.asarray(first.trace.dictionary_size)[:, -1],
     )
     if hasattr(first.state, "ruled_out"):
-        for g, factor in enumerate(FACTORS):
-            arrays[f"chosen_{factor:g}"] = np.asarray(first.state.pulls)[:, g] / s.horizon
-            arrays[f"out_{factor:g}"] = np.asarray(first.state.ruled_out, float)[:, g]
+        for i, factor in enumerate(FACTORS):
+            arrays[f"chosen_{factor:g}"] = np.asarray(first.state.pulls)[:, i] / s.horizon
+            arrays[f"out_{factor:g}"] = np.asarray(first.state.ruled_out, float)[:, i]
     if hasattr(first.state, "norm_bound"):
         arrays["last_bound"] = np.asarray(first.state.norm_bound)
     seconds_a_round = seconds / rounds[:, -1].sum()

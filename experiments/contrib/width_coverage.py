@@ -5,11 +5,11 @@ over seeds of the noise.
 
 The problem has 100 arms in the unit square. The function f has norm F = 2 in the RKHS of a Matern
 5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
-0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB. Every 10
-evaluations a run computes max |mean - f| / (width * sd) over the arms, the smallest multiple of the
-width that covers f. `needed` is the largest such multiple up to t, and `covered` is 1 if `needed`
-at T is at most 1. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY
-4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
+0.1. Widths for an exact posterior are used in GP-UCB, those for a sketched posterior in BBKB. Every
+10 evaluations a run computes max |mean - f| / (width * sd) over the arms, the smallest multiple of
+the width that covers f. `needed` is the largest such multiple up to t, and `covered` is 1 if
+`needed` at T is at most 1. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T
+(THEORY 4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
     arms = jax.random.uniform(arms_key, (ARMS, 2))
     # f is a sum of ten kernel functions, scaled to the norm F
     problem, bandit = problems.rkhs_draw(f_key, KERNEL, arms, NOISE, norm=NORM), make(name, horizon)
-    # the last stop is T
+    # evaluations after which `needed_multiple` is computed; the last is T
     stops = jnp.asarray([*range(INTERVAL, horizon, INTERVAL), horizon], jnp.int32)
 
     def needed_multiple(state: Any) -> Array:
