@@ -2,7 +2,7 @@
 
 BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each of which is a 3x3
 convolution or max-pooling. These spaces are available:
-    nasbench101_means  these cells with their recorded mean accuracies, and noise of NOISE_STD
+    nasbench101_means  BBKB's cells with their recorded mean accuracies, and noise of NOISE_STD
     nasbench101_whole  all 423,624 cells of NAS-Bench-101, with the same noise
     macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
 """
@@ -53,7 +53,7 @@ class Space(NamedTuple):
     name: str
     features: np.ndarray  # [A, d]
     evaluations: np.ndarray  # [A, R]; R = 1 for means
-    # [A, K] int32, the cells one change apart, padded with -1; None for spaces that are too large
+    # [A, K] int32, the cells one change away from each cell, padded with -1; None: too many cells
     neighbours: np.ndarray | None
     source: str
     noise_std: float | None = None  # around `evaluations`, if they are means
@@ -107,7 +107,7 @@ def _scaled_halves(edges: np.ndarray, ops: np.ndarray) -> np.ndarray:
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
-    """The table of neighbours, the cells one change apart. A cell without such cells has the
+    """The table of neighbours, which are one change away. A cell without such neighbours has the
     nearest cell as its only neighbour."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
@@ -133,7 +133,7 @@ def _mean_cells(folder: Path) -> Space:
     divided by its largest norm (BBKB D.2, THEORY 10.1)."""
     cells, table = _read_npz(CANDIDATES, folder), _read_npz(MEANS, folder)
     if (table["module_hash"] != cells["module_hash"]).any():
-        raise ValueError(f"the rows of {MEANS.filename} are not those of {CANDIDATES.filename}.")
+        raise ValueError(f"rows of {MEANS.filename} and {CANDIDATES.filename} are different cells.")
     edges, ops = cells["adjacency_upper"][:, 1:-1].astype(float), cells["is_conv3x3"].astype(float)
     accuracy = table["mean_test_accuracy"]
     space = _of_means("NAS-Bench-101", _scaled_halves(edges, ops), accuracy, MEANS)

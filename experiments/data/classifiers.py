@@ -66,8 +66,8 @@ def gradient_boosting(**hyperparameters: Any) -> Any:
     return GradientBoostingClassifier(**hyperparameters)
 
 
-# in the order and with the ranges of D.2, under scikit-learn's names; "logloss" of D.2 is here
-# "log_loss", which is the same as "entropy" in a forest
+# the order and the ranges are those of D.2, the names those of scikit-learn; "logloss" of D.2 is
+# "log_loss" here, which equals "entropy" in a forest
 MODELS = {
     "random_forest": Model(
         Space(

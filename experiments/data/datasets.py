@@ -76,7 +76,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         )
     source = SOURCES[name]
     content = read(source, find_folder(data_dir))
-    codes: Any = {0: SEX_CODES.__getitem__} if name == "abalone" else None  # of the first field
+    codes: Any = {0: SEX_CODES.__getitem__} if name == "abalone" else None  # field 0
     table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=codes, encoding="utf-8")
     return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=citation(source))
 
@@ -125,7 +125,7 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
 
 def download(source: Source, path: Path) -> None:
     """Downloads `source` and writes it to `path` if its checksum is right. Raises OSError when it
-    cannot be downloaded or written, and ValueError for another content."""
+    cannot be downloaded or written, and ValueError for another checksum."""
     if not source.url:
         raise FileNotFoundError(
             f"{path.name} is not in {path.parent}, and it cannot be downloaded."
@@ -177,14 +177,14 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _content_of(file: bytes, source: Source) -> bytes:
-    """The content of a file from which the checksum is computed. Text is decompressed and gets LF
-    line ends, exactly one of them at its end, and the header of the source."""
+    """The content of a file, of which the checksum is computed: text is decompressed, and gets LF
+    line ends, exactly one of them at its end, and the source's header."""
     if not source.text:
         return file
     try:
         content = bz2.decompress(file) if file.startswith(b"BZh") else file
     except (OSError, ValueError):
-        content = file  # of a damaged file, which fails the checksum
+        content = file  # the file is damaged, and fails the checksum
     content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
     if source.header:
         content = source.header.encode() + b"\n" + content.partition(b"\n")[2]

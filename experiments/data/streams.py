@@ -1,8 +1,8 @@
 """The streams of the PKAWV paper: casp, ijcnn1, cod-rna and SUSY, raw or scaled and shuffled.
 
 Files are found, verified and downloaded as in `datasets`. The whole of SUSY (880 MB) is never
-downloaded: without SUSY.csv.gz in the data folder a random sample is used. Each load prints which
-data it uses.
+downloaded: without SUSY.csv.gz in the data folder a random sample is used. Loading susy prints
+which of the two is used.
 
 Shapes: n examples, d inputs.
 """

@@ -46,10 +46,10 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False, bands: bool = True) 
     slope of each mean on log axes over the last decade of x."""
     for name, (x, values) in curves.items():
         label, colour, dashes = style(name)
-        power = summaries.log_slope(x, values.mean(axis=0)) if slopes else math.nan
-        slope = "" if math.isnan(power) else f", {power:.2f}"
+        slope = summaries.log_slope(x, values.mean(axis=0)) if slopes else math.nan
+        suffix = "" if math.isnan(slope) else f", {slope:.2f}"
         shown = values if bands else values.mean(0, keepdims=True)
-        line(axes, x, shown, label + slope, colour, dashes)
+        line(axes, x, shown, label + suffix, colour, dashes)
 
 
 def line(
@@ -104,7 +104,7 @@ def log_axes(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("evaluations $t$")
-    # the limits are those of the means, because bands may reach below zero
+    # the limits depend on the means only, because bands may reach below zero
     means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
     axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
     axes.xaxis.set_major_formatter("{x:,g}")
@@ -112,10 +112,10 @@ def log_axes(axes: Axes) -> None:
 
 
 def finish(
-    figure: plt.Figure, axes: Axes, path: Path, title: str, legend: str | None = None
+    figure: plt.Figure, axes: Axes, path: Path, title: str, legend_title: str | None = None
 ) -> None:
-    """Adds the title, and a legend beside the plot in the order of the lines' ends; saves the
-    figure."""
+    """Adds the title, and a legend beside the plot in the order of the lines' last values;
+    saves the figure."""
     figure.suptitle(textwrap.fill(title, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort(
@@ -125,7 +125,7 @@ def finish(
         [handles[i] for i in order],
         [labels[i] for i in order],
         loc="outside right center",
-        title=legend,
+        title=legend_title,
     )
     save(figure, path)
 

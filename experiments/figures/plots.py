@@ -86,7 +86,7 @@ def simple_regret(
 
 
 def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
-    """Regret ratios against t, with a panel for each entry, three panels in a row, on one scale."""
+    """Regret ratios against t on one y scale, with a panel for each entry, three in a row."""
     ends = {x[-1] for curves in panels.values() for x, _ in curves.values()}
     height = 0.6 + 2.3 * -(-len(panels) // 3)
     with panels_of(path, panels, title, height, sharex=len(ends) == 1, sharey=True) as grid:
@@ -110,8 +110,8 @@ def cumulative_regret_panels(
     title: str,
 ) -> None:
     """Cumulative regret against t, with a panel for each function, the expected regret of the
-    uniform policy (`uniform` is that of one step), and a vertical line after the first `phase_one`
-    evaluations, which are uniform."""
+    uniform policy (`uniform` has that of one evaluation), and a vertical line after the first
+    `phase_one` evaluations, which are uniform."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
@@ -163,8 +163,8 @@ def streams(
     log: bool = False,
     slopes: bool = False,
 ) -> None:
-    """A quantity along a stream, against examples or seconds. A curve that stops early ends in a
-    dot."""
+    """A quantity along a stream, against examples or seconds. Without `log`, a curve that stops
+    early ends in a dot."""
     with single_axes(path, title, curves, slopes=slopes) as axes:
         if log:
             drawing.log_axes(axes)
@@ -180,7 +180,7 @@ def streams(
 
 
 def batch_size(path: Path, curves: Curves, title: str, published: Published | None = None) -> None:
-    """Size of the batch of evaluation t, against t, on log axes."""
+    """Size of the batch that contains evaluation t, against t, on log axes."""
     with single_axes(path, title, curves, published=published) as axes:
         drawing.log_axes(axes)
         axes.set_ylabel("batch size (evaluations)")

@@ -115,9 +115,9 @@ DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (2, 1)), (0, (4, 1, 1, 1)
 def style(name: str) -> tuple:
     """(label, colour, dashes) of a method. The label of a method without a row in METHOD_STYLES is
     its name, and its colour and dashes depend on the name only."""
-    number = zlib.crc32(name.encode())
-    other = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-    return METHOD_STYLES.get(name, (name, *other))
+    hashed = zlib.crc32(name.encode())
+    default = COLOURS[hashed % len(COLOURS)], DASHES[hashed // len(COLOURS) % len(DASHES)]
+    return METHOD_STYLES.get(name, (name, *default))
 
 
 def label(name: str) -> str:

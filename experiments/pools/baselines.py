@@ -1,8 +1,8 @@
 """Baselines for `jsketch.suggest`: a greedy random forest of scikit-learn, BoTorch's Gaussian
-process with expected improvement, and random candidates. The packages run with their defaults.
+process with expected improvement, PHYSBO's Thompson sampling, and random candidates.
 
-Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a dependency of this
-project: `pip install botorch`.
+Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch and PHYSBO are not
+dependencies of this project: `pip install botorch physbo`.
 """
 
 import warnings
@@ -100,8 +100,8 @@ CHOOSERS: dict[str, Chooser] = {
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campaign:
-    """A campaign with the same random first batch as in `campaigns.play`. Raises ValueError if a
-    column is a fingerprint (its packed bits are not numeric features) or if an evaluation fails."""
+    """A campaign with the same random first batch as in `campaigns.play`. Raises ValueError if the
+    library has fingerprints, whose packed bits are not numeric features, or failed evaluations."""
     if any(group.kind == "bits" for group in pool.library.columns) or np.isnan(pool.values).any():
         raise ValueError(
             f"the baselines support neither fingerprints nor failed evaluations; {pool.name} has"
@@ -109,7 +109,7 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campai
         )
     features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
-    for count, size in enumerate(sizes[1:]):
-        rows = choose(features, arms, readings[arms], size, 1000 * seed + count)
+    for index, size in enumerate(sizes[1:]):
+        rows = choose(features, arms, readings[arms], size, 1000 * seed + index)
         arms = np.append(arms, rows)
     return Campaign(seed, arms, pool.values[arms])

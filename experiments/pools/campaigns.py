@@ -28,11 +28,11 @@ class Campaign(NamedTuple):
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
-    """A campaign in batches of these sizes, the first one random; acquisition None: the default."""
+    """A campaign in batches of `sizes`, the first one random; acquisition None: the default."""
     readings, options = pool.readings(seed), dict(acquisition=acquisition)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
-    for count, size in enumerate(sizes[1:]):
-        key = jax.random.fold_in(jax.random.key(seed), count)
+    for index, size in enumerate(sizes[1:]):
+        key = jax.random.fold_in(jax.random.key(seed), index)
         found = suggest(pool.library, arms, readings[arms], batch=size, key=key, **options)
         arms = np.append(arms, found.rows)
     return Campaign(seed, arms, pool.values[arms])
@@ -65,7 +65,7 @@ def play_all(
 
 
 def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
-    """[S, len(at)], the largest value of the first `at` evaluations."""
+    """[S, len(at)], the largest value of the first n evaluations for each n of `at`."""
     values = np.stack([campaign.values for campaign in campaigns])
     best = np.fmax.accumulate(values, axis=1)
     return best[:, np.asarray(at) - 1]
@@ -74,9 +74,9 @@ def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
 def top_found(
     campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
 ) -> np.ndarray:
-    """[S, len(at)], the share of the `top` largest values [A] that are among the first `at`
-    evaluations. Of candidates that tie for the last places, at most as many count as there are
-    such places (MolPAL's rule)."""
+    """[S, len(at)], the share of the `top` largest values [A] that are among the first n
+    evaluations, for each n of `at`. Of candidates that tie for the last places, at most as many
+    count as there are such places (MolPAL's rule)."""
     ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
     cut = ranked[top - 1]
     places = int((ranked[:top] == cut).sum())

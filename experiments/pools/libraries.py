@@ -37,7 +37,7 @@ OMITTED_DESCRIPTORS = (
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 MAX_CORRELATION = 0.95
-READING = 1  # separates the draws of repeats from that of the first batch with the same seed
+READING = 1  # makes the draw of repeats independent of the first batch of the same seed
 
 
 class Pool(NamedTuple):
@@ -83,8 +83,8 @@ def arylation_one_hot(folder: str | Path | None = None) -> Pool:
 
 
 def arylation_dft(folder: str | Path | None = None) -> Pool:
-    """The same reactions, whose features are the DFT descriptors of their components, concentration
-    and temperature."""
+    """The reactions of `arylation_one_hot`, whose features are the DFT descriptors of their
+    components, concentration and temperature."""
     table = _reactions(folder)
     parts = [
         _descriptors("base", table["Base_SMILES"], folder),
@@ -176,19 +176,19 @@ def grain_boundary(folder: str | Path | None = None) -> Pool:
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:
-    """All 423,624 cells, whose features are edges, as numbers 0 and 1, and five operations (or
-    none), as categories; values are mean test accuracies of three trainings minus the best one, in
-    percentage points."""
+    """All 423,624 cells of NAS-Bench-101. Features are edges, as numbers 0 and 1, and five
+    operations (or none), as categories; values are mean test accuracies of three trainings minus
+    the largest mean, in percentage points."""
     space = architectures.load("nasbench101_whole", folder)
     present = space.features > 0
     operations = present[:, 21:].reshape(len(present), 5, -1)
     operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
     edges = present[:, :21]
     edges = edges[:, edges.any(0) & ~edges.all(0)]
-    kinds = [operations[:, i, operations[:, i].any(0)] for i in range(5)]
+    categories = [operations[:, i, operations[:, i].any(0)] for i in range(5)]
     columns = [Columns("numbers", edges.shape[1])]
-    columns += [Columns("category", kind.shape[1]) for kind in kinds]
+    columns += [Columns("category", one_hot.shape[1]) for one_hot in categories]
     rewards = space.evaluations[:, 0]
     values = 100 * space.span * (rewards - rewards.max())
-    features = np.hstack([edges, *kinds]).astype(float)
+    features = np.hstack([edges, *categories]).astype(float)
     return Pool("nasbench101", library(features, columns), values)

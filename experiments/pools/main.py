@@ -3,8 +3,8 @@
     python -m experiments.pools.main --pool arylation_one_hot --out results/pools/arylation_one_hot
     python -m experiments.pools.main --pool nanoparticles --method random_forest --out FOLDER
 
-A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the others. The
-defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
+A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the other
+batches. The defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
 from functools import partial
@@ -43,8 +43,8 @@ def main() -> None:
     def make(seed: int) -> Campaign:
         if options.method != "suggest":
             return baselines.play(pool, setting.sizes, seed, baselines.CHOOSERS[options.method])
-        chooser = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-        return campaigns.play(pool, setting.sizes, seed, chooser)
+        acquisition = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
+        return campaigns.play(pool, setting.sizes, seed, acquisition)
 
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     saved = partial(store.run_path, options.out, options.method)
@@ -62,7 +62,7 @@ def main() -> None:
             cpu_seconds_a_campaign=seconds,
             counted=setting.statistic,
             ours={str(n): summaries.statistics(column, ci=True) for n, column in columns},
-            published={who: list(numbers) for who, numbers in setting.published.items()},
+            published={method: list(numbers) for method, numbers in setting.published.items()},
         )
         results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
     print("\n".join(published.lines(name, ours, options.method)))

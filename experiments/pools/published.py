@@ -1,4 +1,4 @@
-"""Published results on the same libraries, and the same statistics of our campaigns."""
+"""Published results on the recorded libraries, and the same statistics of our campaigns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     sizes: tuple[int, ...]  # of the batches, the first one random
     at: tuple[int, ...]  # numbers of evaluations after which the statistic is computed
     statistic: str
-    published: Mapping[str, Sequence[float | None]] = {}  # {method: the statistic after each `at`}
+    published: Mapping[str, Sequence[float | None]] = {}  # {method: the statistic at each of `at`}
 
 
 ARYLATION_AT = (5, 10, 15, 25, 50, 75)
@@ -107,7 +107,7 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     rows = [row(setting.statistic, setting.at), row("---", ["---"] * len(setting.at))]
     first = f"{'jsketch' if method == 'suggest' else method}, {count} seeds"
     rows.append(row(first, [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in pairs]))
-    for who, numbers in setting.published.items():
+    for published_method, numbers in setting.published.items():
         cells = ["" if number is None else f"{number:.{digits}f}" for number in numbers]
-        rows.append(row(who, cells))
+        rows.append(row(published_method, cells))
     return rows

@@ -124,10 +124,10 @@ def _seeds(summary: dict[str, Any]) -> Any:
     config = summary.get("config") or {}
     counts = [part.get(name) for part in (summary, config) for name in ("seeds", "repetitions")]
     seeds = next((count for count in counts if count is not None), None)
-    first = next(iter((summary.get("lengthscales") or {}).values()), summary)
+    first_lengthscale = next(iter((summary.get("lengthscales") or {}).values()), summary)
     others = {
         name: row["seeds"]
-        for name, row in (first.get("algorithms") or {}).items()
+        for name, row in (first_lengthscale.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
     return f"{seeds}; {claims.list_numbers(others, others.values(), 0)}" if others else seeds
@@ -143,11 +143,11 @@ def _fields_text(fields: dict[str, Any]) -> str:
 
 def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     """Writes out/index.html, with `notice` as its first paragraph, and copies the figures to
-    out/figures. Returns the papers. Raises FileNotFoundError if `root` is not a folder, and
+    out/figures. Returns the parts. Raises FileNotFoundError if `root` is not a folder, and
     ValueError or OSError if `out` cannot be written."""
     if not root.is_dir():
         raise FileNotFoundError(
-            f"there is no folder {root}: run an experiment first, or name it with --results."
+            f"there is no folder {root}: run an experiment first, or give --results its folder."
         )
     files.check_folder(out)
     parts = parts_of(root)

@@ -4,7 +4,7 @@ report.
     scripts/reproduce --dry-run      # prints the plan
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes
     scripts/reproduce                # the results that are missing in results/: hours on 2 cores
-    scripts/reproduce --out again    # all of it in another folder: more than a day
+    scripts/reproduce --out again    # all results in another folder: more than a day
     scripts/reproduce --figure bbkb:2 go_ucb:3   # the commands of some figures of the papers
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished commands
@@ -119,7 +119,7 @@ def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the folder has its summary, and no command was interrupted while it drew figures."""
+    """Whether the folder has its summary, and the command was not interrupted after writing it."""
     runs = folder / "runs"
     interrupted = (runs / LOG).exists() and not (runs / RECORD).exists()
     return (folder / tidy.PROVENANCE).exists() and not interrupted

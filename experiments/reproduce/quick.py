@@ -50,7 +50,7 @@ SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,
     "bbkb_2020/nas_warm_local": AFTER_INITIAL,
     "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
-    # 423,624 arms
+    # these have 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
     "bbkb_2020/nas_whole_code": "--horizon 20 --seeds 1",
 }
@@ -64,7 +64,7 @@ NOTICE = (
 
 def shrink(command: Command) -> Command:
     """The same experiment at a tiny size; existing results in its folder are overwritten, even
-    those of other options. Raises KeyError for an experiment without a tiny size."""
+    results of other options. Raises KeyError for an experiment without a tiny size."""
     module = command.module.removeprefix("experiments.")
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
     small = Command("", "", tuple(shlex.split(options)))

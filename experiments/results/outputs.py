@@ -1,5 +1,5 @@
-"""The folder of an experiment. One process at a time writes into it, and finished tables are
-replaced only with --overwrite.
+"""The folder of an experiment. One process at a time writes into it, and finished results are lost
+only with --overwrite.
 
 runs/experiment.json records the experiment, the commit, the configuration and the seeds of the runs
 and of the tables. The same command resumes an unfinished run, and may add seeds and methods at the
@@ -150,7 +150,7 @@ def _tables(out: Path) -> list[str]:
 
 
 def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The differences between two sessions by which results are lost. Additions lose nothing."""
+    """The differences between two sessions that lose results; additions lose none."""
     old, new = ({"commit": session["commit"]} | session["config"] for session in (before, after))
     losses = store.differences(old, new, additions=False)
     if after["seeds"] < before["seeds"]:

@@ -138,5 +138,5 @@ def read_saved(path: Path) -> dict[str, np.ndarray]:
         return read_npz(path)
     except ValueError as error:
         raise ValueError(
-            f"{error} Remove it, and the same command makes that run again."
+            f"{error} Remove the file, and the same command makes that run again."
         ) from error

@@ -20,14 +20,14 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
 
 
 def statistics(
-    of_seeds: Sequence[float] | np.ndarray, ci: bool = False, values: bool = True
+    numbers: Sequence[float] | np.ndarray, ci: bool = False, values: bool = True
 ) -> dict[str, Any]:
-    """{mean, values} over seeds, without values if `values` is False; with `ci` also the half width
-    ci95, None for a single seed."""
-    of_seeds = np.asarray(of_seeds, dtype=float)
-    interval = {"ci95": ci95(of_seeds) if of_seeds.size > 1 else None} if ci else {}
-    listed = {"values": of_seeds.tolist()} if values else {}
-    return {"mean": float(of_seeds.mean()), **interval, **listed}
+    """{"mean": the mean of a number of each seed}; with `ci` also the half width "ci95", None for a
+    single seed; with `values` also the "values", the numbers themselves."""
+    numbers = np.asarray(numbers, dtype=float)
+    interval = {"ci95": ci95(numbers) if numbers.size > 1 else None} if ci else {}
+    listed = {"values": numbers.tolist()} if values else {}
+    return {"mean": float(numbers.mean()), **interval, **listed}
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
@@ -53,7 +53,7 @@ def growth(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prints a row of numbers for each method; a number may be an entry of `statistics`."""
+    """Prints a row of numbers for each method; a number may be a dict of `statistics`."""
 
     def cell(value: Any) -> str:
         if not isinstance(value, dict):

@@ -1,1 +1,1 @@
-"""Functions that run bandits for several experiments, and a benchmark of long streams."""
+"""Functions that run bandits for several experiments, and comparisons with published curves."""

@@ -1,4 +1,4 @@
-"""Our curves and those of the BBKB authors' poster in a folder of results.
+"""Comparison of the curves in a folder of results with those of the BBKB authors' poster.
 
 published.csv          metric, algorithm, t, value: the published curves, with t as in our runs
 against_published.csv  metric, algorithm, t of COMPARED_T, ours, published, ours / published

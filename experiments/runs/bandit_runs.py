@@ -41,8 +41,8 @@ def add_options(
         return name, cli.count(number)
 
     cli.add_choices(parser, "--algorithms", names, default)
-    words: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
-    parser.add_argument("--fewer", nargs="+", type=entry, default=[], **words)
+    texts: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
+    parser.add_argument("--fewer", nargs="+", type=entry, default=[], **texts)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:
@@ -59,7 +59,7 @@ def seeds_text(options: argparse.Namespace) -> str:
 
 
 def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
-    """The fields of summary.json that hold for all runs; `data` is their source."""
+    """The fields of summary.json that hold for all runs; `data` describes the data."""
     parallel = min(options.workers, options.seeds)
     return dict(
         seeds=options.seeds,
@@ -115,12 +115,12 @@ def run_chunk(
         reports=REPORTS,
         states=None if states is None else [states(seed) for seed in seeds],
     )
-    time_at, time_seconds = np.array(times).T
+    report_t, report_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
         trace = jax.tree.map(lambda a, row=row: a[row], result.trace)
         arrays = saved_arrays(trace, problem.mean_reward)
         arrays |= dict(
-            seconds=np.interp(arrays["t"], time_at, time_seconds).astype(np.float32),
+            seconds=np.interp(arrays["t"], report_t, report_seconds).astype(np.float32),
             run_seconds=np.asarray(result.run_seconds),
             compile_seconds=np.asarray(result.compile_seconds if row == 0 else 0.0),
         )

@@ -66,10 +66,10 @@ class ModelFreeEpsGreedy(Algorithm):
         self, state: MeansState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[MeansState, Info]:
         observed = (query.mask & jnp.isfinite(y))[0]
-        arm, one = query.index[0], observed.astype(y.dtype)
+        arm, added = query.index[0], observed.astype(y.dtype)
         new = replace(
             state,
-            pull_counts=state.pull_counts.at[arm].add(one),
+            pull_counts=state.pull_counts.at[arm].add(added),
             reward_sums=state.reward_sums.at[arm].add(jnp.where(observed, y[0], 0)),
             count=state.count + observed.astype(jnp.int32),
         )

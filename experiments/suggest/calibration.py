@@ -88,23 +88,23 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
 def campaign(problem: Problem, seed: int) -> End:
     """The end of a campaign: a random batch, then batches of `suggest` until the rule stops."""
     arms = np.random.default_rng(seed).permutation(len(problem.truth))[: problem.sizes[0]]
-    for count, size in enumerate(problem.sizes[1:]):
-        key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
+    for index, size in enumerate(problem.sizes[1:]):
+        key, values = jax.random.fold_in(jax.random.key(seed), index), problem.values[arms]
         suggestion = suggest(problem.library, arms, values, batch=size, key=key)
         gain = stopping.possible_gain(
             problem.library, arms, values, suggestion.model, bounds=problem.bounds, key=key
         )
         tolerance = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, tolerance):
-            others = np.nanmax(np.delete(problem.truth, arms))
-            best = stopping.stop_row(gain, tolerance, arms, values)
-            return End(len(arms), float(others - problem.truth[best]), tolerance)
+            unevaluated = np.nanmax(np.delete(problem.truth, arms))
+            row = stopping.stop_row(gain, tolerance, arms, values)
+            return End(len(arms), float(unevaluated - problem.truth[row]), tolerance)
         arms = np.append(arms, suggestion.rows)
     return End(len(arms))
 
 
 def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
-    """(the options, which `intervals` shares; the seeds)."""
+    """(options, seeds) of the commands of this module and of `intervals`."""
     parser = cli.parser(doc, seeds=50, first_seed=0, data_dir=None)
     cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
     options = cli.parse_benchmark(parser, cached=True)

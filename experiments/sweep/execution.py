@@ -106,7 +106,7 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
-    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with repetitions.
+    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with its last run.
     The capacity grows for all runs of a program if one of them needs it."""
     chunk = min(chunk, len(tasks))
     imprecise = False

@@ -83,8 +83,8 @@ def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> 
         middle = (np.nanmin(table) + np.nanmax(table)) / 2
         for (row, column), number in np.ndenumerate(table):
             if np.isfinite(number):
-                width = half.iat[row, column]
-                text = f"{number:.3g}" + (f"\n± {width:.2g}" if np.isfinite(width) else "")
+                error = half.iat[row, column]
+                text = f"{number:.3g}" + (f"\n± {error:.2g}" if np.isfinite(error) else "")
                 colour = "black" if number > middle else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
         row, column = np.unravel_index(np.nanargmin(table), table.shape)

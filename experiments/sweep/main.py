@@ -1,4 +1,4 @@
-"""Runs an algorithm on a problem with every combination of some of its numbers and every seed.
+"""Runs an algorithm on a problem with every combination of values of its numbers and every seed.
 
     scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
         --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
@@ -6,10 +6,10 @@
     scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel matern52 \\
         --grid lengthscale 1 2 4 --out sweep_of_mine
 
-The last column of a table is the reward, the others are numeric features. --random lengthscale 1 30
---samples 50 draws 50 values at random. An interrupted sweep resumes with the same command. A folder
-holds one sweep with its tables (`experiments.results.tidy`) and the printed table (best.csv and
-best.tex).
+The last column of a table is the reward, the other columns are numeric features. --random
+lengthscale 1 30 --samples 50 draws 50 values at random. An interrupted sweep resumes with the same
+command. A folder holds one sweep with its tables (`experiments.results.tidy`) and the printed table
+(best.csv and best.tex).
 
 --cluster submits the runs as an array of jobs with submitit, and writes the tables after them.
 """
@@ -108,7 +108,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
     )
-    began, before = time.perf_counter(), loops.compiled_programs()
+    began, programs_before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     total = len(tasks) * sweep.horizon
     bandits, problem = sweep_plan.bandits, sweep_plan.setting.problem
@@ -125,7 +125,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
         runs=len(missing),
         seconds=seconds,
         evaluations_per_second=evaluations / seconds,
-        compiled_programs=loops.compiled_programs() - before,
+        compiled_programs=loops.compiled_programs() - programs_before,
     )
 
 
@@ -151,7 +151,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
         configurations=sweep_plan.rows,
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
-        run_seconds="wall time of a run, beside which others ran on other threads (vmap: the time"
+        run_seconds="wall time of a run, while others ran on other threads (vmap: the time"
         " of a program divided by the number of its runs, with compilation)",
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
@@ -226,7 +226,7 @@ def run_job(sweep: Sweep, number: int, of: int) -> None:
 
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
-    """The sweep of a command line, and the options that distribute it."""
+    """The sweep of a command line, and all options."""
     shared = ("horizon", "seeds", "workers", "data_dir")
     parser = cli.parser(__doc__, "scripts/sweep", **dict.fromkeys(shared))
     defaults = {
@@ -295,7 +295,7 @@ def parameter(text: str) -> tuple[str, Any]:
 def main() -> None:
     sweep, options = parse()
     if options.cluster:
-        # the jobs use the accelerators; JAX would reserve most of the first one's memory here
+        # the jobs need the memory of the accelerators, most of which JAX would reserve here
         jax.config.update("jax_platforms", "cpu")
         submit(sweep, options.cluster, options.shards, dict(options.submit))
     cli.set_up_jax()

@@ -38,7 +38,7 @@ Row = dict[str, float]  # a configuration: the swept numbers
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """An algorithm on a problem, with every combination of some of its numbers and every seed."""
+    """An algorithm on a problem, with every combination of values of its numbers and every seed."""
 
     out: Path
     problem: str = "abalone"
@@ -61,7 +61,7 @@ class Setting(NamedTuple):
 
     problem: Any
     source: str  # of the data
-    algorithms: Mapping[str, Callable[[dict[str, Any]], Any]]  # {name: makes it from its numbers}
+    algorithms: Mapping[str, Callable[[dict[str, Any]], Any]]  # {name: make(numbers)}
     defaults: dict[str, Any]  # numbers of the algorithms
 
 

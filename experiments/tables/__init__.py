@@ -1,2 +1,2 @@
-"""Comparisons of `jsketch.suggest` with other packages, on published tables of hyperparameters, on
-large pools and on a stream."""
+"""Comparisons of this project with other packages, on published tables of hyperparameters, on
+reactions, on large pools and on streams."""

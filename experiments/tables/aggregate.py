@@ -21,7 +21,7 @@ from experiments.figures.drawing import STYLE, save
 from experiments.results import summaries, tidy
 from experiments.tables import published
 from experiments.tables.methods import METHODS
-from experiments.tables.recorded import ERRORS, TABLES
+from experiments.tables.recorded import ERROR_TABLES, TABLES
 
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
@@ -99,9 +99,9 @@ def regrets_of(folder: Path, metric: str = "simple_regret") -> Regrets:
 
 def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
     """{title: tables that are aggregated together}; some methods have runs on HPOLib only."""
-    errors = tuple(name for name in regrets if name in ERRORS)
-    groups = {} if len(errors) == len(regrets) else {"all tables": tuple(regrets)}
-    return groups | ({"HPOLib": errors} if errors else {})
+    hpolib = tuple(name for name in regrets if name in ERROR_TABLES)
+    groups = {} if len(hpolib) == len(regrets) else {"all tables": tuple(regrets)}
+    return groups | ({"HPOLib": hpolib} if hpolib else {})
 
 
 def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ earlier campaigns are 60 random settings of each of the three other tables.
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
 Runs of a seed start with the same ten random settings and go on in batches of ten. Values are
-negated logarithms of errors. The regret is that of `experiments.tables.main`, but of mean errors.
+negated logarithms of errors. The regret is relative to the smallest mean error of the table.
 """
 
 import jax
@@ -24,13 +24,13 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
     features, columns = recorded.features(table.space)
     values, readings = table.pool.values, -np.log(-table.pool.readings(seed))
     earlier = []
-    for count, name in enumerate(others):
+    for index, name in enumerate(others):
         pool = recorded.load(name).pool
-        rows = np.random.default_rng([seed, count]).permutation(len(values))[:EARLIER]
+        rows = np.random.default_rng([seed, index]).permutation(len(values))[:EARLIER]
         earlier.append((features[rows], -np.log(-pool.readings(seed)[rows])))
     arms = np.random.default_rng(seed).permutation(len(values))[:FIRST]
-    for count in range((horizon - FIRST) // BATCH):
-        key = jax.random.fold_in(jax.random.key(seed), count)
+    for index in range((horizon - FIRST) // BATCH):
+        key = jax.random.fold_in(jax.random.key(seed), index)
         observed = features, arms, readings[arms]
         if earlier:
             joined = join_campaigns(*observed, earlier, columns=columns)
@@ -44,14 +44,17 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=10, horizon=60)
-    cli.add_choices(parser, "--tables", recorded.ERRORS)
+    cli.add_choices(parser, "--tables", recorded.ERROR_TABLES)
     options = cli.parse_benchmark(parser, cached=True)
     at = range(2 * BATCH, options.horizon + 1, BATCH)
     print(f"| table | earlier campaigns | {' | '.join(map(str, at))} |\n|{'---|' * (2 + len(at))}")
     saved: dict[str, dict[str, list[list[float]]]] = {}
     for name in options.tables:
         saved[name] = {}
-        for label, others in (("none", []), ("three", [n for n in recorded.ERRORS if n != name])):
+        for label, others in (
+            ("none", []),
+            ("three", [n for n in recorded.ERROR_TABLES if n != name]),
+        ):
             found = [regrets(name, others, seed, options.horizon) for seed in range(options.seeds)]
             curves = np.array(found)[:, np.array(at) - 1]
             error = curves.std(0, ddof=1) / len(curves) ** 0.5

@@ -5,7 +5,7 @@ regrets.
 
 A table holds several recorded trainings of each setting; the seed of a run determines which of them
 an evaluation returns. For a given seed, all methods start with the same ten random settings.
-`aggregate` makes the tables and the picture.
+`aggregate` makes the CSV tables and the picture.
 """
 
 from functools import partial
@@ -21,8 +21,9 @@ from experiments.tables.methods import FIRST, METHODS
 
 
 def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
-    """The run of a campaign: its settings, regrets and CPU seconds. The `mean_regret` is that of
-    the mean of all readings of the setting with the best reading so far."""
+    """The run of a campaign: its settings, regrets and CPU seconds. The `mean_regret` is the
+    distance between the largest mean of the table and the mean of all readings of the setting with
+    the best reading so far."""
     regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
     lowest, count = np.minimum.accumulate(regret), np.arange(len(regret))
     improved = np.diff(lowest, prepend=np.inf) < 0

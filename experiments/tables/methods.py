@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.pools import baselines, campaigns
 from experiments.pools.campaigns import Campaign
-from experiments.tables.recorded import ERRORS, TABLES, Table
+from experiments.tables.recorded import ERROR_TABLES, TABLES, Table
 from jsketch import Arms
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.suggest import Library, Mixed, fit
@@ -127,9 +127,9 @@ METHODS = {
     "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, 10),
     "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, 10, 5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
-    "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERRORS, ("optuna", "torch")),
+    "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERROR_TABLES, ("optuna", "torch")),
     "botorch": Method(
-        *("BoTorch", partial(with_baseline, baselines.botorch_ei), 1, 2, 100, ERRORS),
+        *("BoTorch", partial(with_baseline, baselines.botorch_ei), 1, 2, 100, ERROR_TABLES),
         ("botorch", "gpytorch", "torch"),
     ),
     "random": Method("random", partial(with_baseline, baselines.random_candidates), 10),

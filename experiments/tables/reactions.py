@@ -4,12 +4,12 @@
 
 DIR is a checkout of github.com/doyle-lab-ucla/bandit-optimization (Wang et al., Nature 2024). An
 arm is a combination of reaction conditions. A pull returns the reward of a random substrate that
-the simulation has not yet used with that arm. If all are used, the arm with the largest upper
-confidence bound among the others is pulled.
+the simulation has not yet used with that arm. If all substrates are used, the arm with the
+largest upper confidence bound among the other arms is pulled.
 
 The answer of a simulation is its most frequently pulled arm, as in the publication, or the arm with
-the highest mean reward so far; tied arms share it. The publication counts the answers among the
-first `top` arms (`*_top`), and `*_best` counts only the best arms.
+the highest mean reward so far; tied arms have equal shares of it. The publication counts the
+answers among the `top` best arms (`*_top`), and `*_best` counts only the best arms.
 """
 
 import time
@@ -163,8 +163,8 @@ def metrics(
     found = {}
     for answer, scores in (("most_pulled", counts), ("highest_mean", averages)):
         answers = scores == scores.max(-1, keepdims=True)
-        for name, right in correct.items():
-            found[f"{answer}_{name}"] = (answers & right).sum(-1) / answers.sum(-1)
+        for name, is_correct in correct.items():
+            found[f"{answer}_{name}"] = (answers & is_correct).sum(-1) / answers.sum(-1)
     found["mean_reward"] = rewards.cumsum(1) / np.arange(1, arms.shape[1] + 1)
     return found | dict(regret=(means.max() - means[arms]).cumsum(1))
 

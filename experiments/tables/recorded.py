@@ -70,7 +70,7 @@ TABLES = {
     **{f"mlp_{f}": (HPOBENCH, f"hpobench/{f}.pkl", sha) for f, sha in HPOBENCH_FILES.items()},
     **{f"nas_{f}": (NAS, f"nasbench201/{f}.pkl", sha) for f, sha in NAS_FILES.items()},
 }
-ERRORS = tuple(name for name, (space, *_) in TABLES.items() if space is HPOLIB)
+ERROR_TABLES = tuple(name for name, (space, *_) in TABLES.items() if space is HPOLIB)
 
 
 class Table(NamedTuple):

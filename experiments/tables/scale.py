@@ -120,7 +120,7 @@ def main() -> None:
         for method in options.methods:
             rows[method] = {}
             for count in options.counts:
-                # a larger pool takes longer than a smaller one that was stopped
+                # a larger pool would exceed the limit as well
                 stopped = None in rows[method].values()
                 measurement = (
                     None

@@ -124,7 +124,7 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
             yield from predictions_of_river(method, source)
 
     if method in COMPILED:
-        # a growing dictionary compiles in the whole pass
+        # a growing dictionary compiles until the end of a pass
         first_pass = blocks() if method == "nystrom_awv" else islice(blocks(), 2)
         deque(predictions(first_pass), maxlen=0)
     began, began_cpu = time.perf_counter(), time.process_time()
@@ -153,7 +153,7 @@ def main() -> None:
         rows: dict[str, dict[str, Any]] = {}
         for name, method in product(options.data, options.methods):
             if (name, method) == (GENERATED, "nystrom_awv"):
-                continue  # it keeps all examples
+                continue  # Nystrom-AWV keeps all examples
             arguments = dict(name=name, method=method, examples=options.limit, data_dir=folder)
             measurement = scale.in_process("streams", options.cpu_limit, **arguments)
             rows.setdefault(name, {})[method] = measurement
