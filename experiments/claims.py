@@ -85,8 +85,8 @@ class Withdrawn(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """A table of numbers of summary.json, with a row for each problem and method, or for each entry
-    under the nested keys that `levels` names."""
+    """A table of numbers in summary.json, with a row for each entry under the nested keys
+    `levels`."""
 
     caption: str
     fields: Mapping[str, tuple[str, int]]  # {field of an entry: (head of its column, digits)}
@@ -181,9 +181,9 @@ def judge(claim: Claim, root: Path) -> Outcome:
 
 
 def interval(values: Sequence[float] | np.ndarray) -> Interval:
-    """The mean over runs and the half width of its 95% interval, NaN for a single run. The quantile
-    is that of Student's distribution, 12.7 for two runs and 2.78 for five; the normal quantile
-    1.96, which the papers use for every number of runs, is too small."""
+    """The mean over runs and the half width of its 95% interval, NaN for a single run. The half
+    width has the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
+    papers use the normal quantile 1.96 for every number of runs, which is too small for few."""
     runs = np.asarray(values, float)
     if runs.size < 2:
         return float(runs.mean()), float("nan")
@@ -198,15 +198,13 @@ def share_interval(hits: int, runs: int) -> Interval:
     return float(low + high) / 2, float(high - low) / 2
 
 
-def difference(
-    ours: Sequence[float] | np.ndarray, theirs: Sequence[float] | np.ndarray
-) -> Interval:
-    """The 95% interval of theirs minus ours over the seeds that both have. Raises Missing for fewer
-    than two common seeds."""
-    count = min(len(ours), len(theirs))
+def increase(base: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray) -> Interval:
+    """The 95% interval of other minus base, over their common seeds. Raises Missing for fewer than
+    two common seeds."""
+    count = min(len(base), len(other))
     if count < 2:
         raise Missing("fewer than two seeds are common to both methods")
-    return interval(np.asarray(theirs[:count], float) - np.asarray(ours[:count], float))
+    return interval(np.asarray(other[:count], float) - np.asarray(base[:count], float))
 
 
 def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
@@ -216,8 +214,8 @@ def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
 
 
 def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
-    """Whether a method has less regret than others, from the intervals of the others' regret minus
-    that of the method: True if all lie above 0, False if one lies below `tie`, else None."""
+    """Whether a method has less regret than others. The intervals are those of the others' regret
+    minus the method's: True if all lie above 0, False if one lies below `tie`, else None."""
     return _decide(list(intervals), tie, 0.0)
 
 
@@ -233,9 +231,9 @@ def decision(fails: bool, holds: bool) -> bool | None:
     return False if fails else (True if holds else None)
 
 
-def level(intervals: Iterable[Interval], margin: float) -> bool | None:
-    """Whether methods have similar regrets, from the intervals of the differences: True if all lie
-    within `margin` of 0, False if one lies outside, else None."""
+def within(intervals: Iterable[Interval], margin: float) -> bool | None:
+    """Whether quantities are close to 0: True if all their intervals lie within `margin` of 0,
+    False if one interval lies outside, and None otherwise."""
     intervals = list(intervals)
     return decision(
         any(abs(centre) - half > margin for centre, half in intervals),
@@ -245,7 +243,7 @@ def level(intervals: Iterable[Interval], margin: float) -> bool | None:
 
 def interval_texts(intervals: Mapping[str, Interval], digits: int) -> str:
     """The text "label: centre ± half width; ..." of some methods."""
-    return list_texts({name: interval_text(one, digits) for name, one in intervals.items()})
+    return list_texts({name: interval_text(pair, digits) for name, pair in intervals.items()})
 
 
 def interval_text(interval: Interval, digits: int) -> str:
@@ -285,15 +283,15 @@ def mean(source: Source, *keys: str) -> float:
 
 def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
     """The text "mean ± half width" over seeds, without the half width if it is 0."""
-    of_seeds = values(source, *keys)
-    width = interval(of_seeds)[1] if len(of_seeds) > 1 else 0.0
-    return f"{mean(source, *keys):.{digits}f}" + (f" ± {width:.{digits}f}" if width else "")
+    seed_values = values(source, *keys)
+    half = interval(seed_values)[1] if len(seed_values) > 1 else 0.0
+    return f"{mean(source, *keys):.{digits}f}" + (f" ± {half:.{digits}f}" if half else "")
 
 
 def lines(
     source: Source, metric: str, problem: str | None = None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, of one problem if it is
+    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, on one problem if it is
     given. Raises Missing if the file or the metric is missing."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
@@ -345,10 +343,10 @@ def _cell(value: Any, digits: int) -> str:
         return ""
     if not isinstance(value, dict):
         return f"{value:,.{digits}f}"
-    of_seeds = value.get("values", ())
-    spread = interval(of_seeds)[1] if len(of_seeds) > 1 else value.get("ci95") or 0.0
-    width = f" ± {spread:,.{digits}f}" if spread > 0 else ""
-    return f"{value['mean']:,.{digits}f}{width}"
+    seed_values = value.get("values", ())
+    half = interval(seed_values)[1] if len(seed_values) > 1 else value.get("ci95") or 0.0
+    half_text = f" ± {half:,.{digits}f}" if half > 0 else ""
+    return f"{value['mean']:,.{digits}f}{half_text}"
 
 
 def list_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:

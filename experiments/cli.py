@@ -67,10 +67,9 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The options of an experiment, to which --out, --overwrite and --keep are added for its folder
     of results (`results.outputs`). Also sets up JAX."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    finished = parser.add_mutually_exclusive_group()
-    overwrite, keep = "replace other results in that folder", "reuse the runs of another commit"
-    finished.add_argument("--overwrite", action="store_true", help=overwrite)
-    finished.add_argument("--keep", action="store_true", help=keep)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--overwrite", action="store_true", help="replace other results in --out")
+    group.add_argument("--keep", action="store_true", help="reuse the runs of another commit")
     options = parser.parse_args()
     set_up_jax()
     return options
@@ -81,7 +80,7 @@ def parse_benchmark(parser: argparse.ArgumentParser, cached: bool = False) -> ar
     (`results.store.write_numbers`). Also sets up JAX, with a compilation cache if `cached`. Raises
     ValueError or OSError if the file cannot be written."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
-    parser.add_argument("--overwrite", action="store_true", help="replace that file")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file")
     options = parser.parse_args()
     check_new(options.out, options.overwrite)
     set_up_jax(cached)

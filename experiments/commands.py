@@ -20,8 +20,8 @@ PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 class Command(NamedTuple):
     """`python -m module arguments`, which writes its results to one folder."""
 
-    folder: str  # under results/: "bbkb_2020/abalone"
-    module: str  # "experiments.bbkb_2020.regret"
+    folder: str  # under results/, for example "bbkb_2020/abalone"
+    module: str  # for example "experiments.bbkb_2020.regret"
     arguments: tuple[str, ...]
     figures: tuple[int, ...] = ()  # figures of the paper, from the comment beside or above it
 
@@ -48,23 +48,23 @@ class Command(NamedTuple):
         if option not in self.arguments:
             return ()
         rest = self.arguments[self.arguments.index(option) + 1 :]
-        ends = (number for number, word in enumerate(rest) if word.startswith("--"))
+        ends = (i for i, word in enumerate(rest) if word.startswith("--"))
         return rest[: next(ends, len(rest))]
 
 
 def parse_commands(text: str) -> list[Command]:
-    """The commands in the code blocks of a README whose --out is a folder of results/, in their
-    order. A backslash continues a line. Raises ValueError for two commands with the same --out."""
+    """The commands in the code blocks of a README, in their order, that have an --out under
+    results/. A backslash continues a line. Raises ValueError for two commands with one --out."""
     commands: dict[str, Command] = {}
-    heading: tuple[int, ...] = ()
+    figures_above: tuple[int, ...] = ()
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if line.startswith("#"):
-            heading = figures_in(line)
+            figures_above = figures_in(line)
         if not line.strip().startswith("python -m experiments."):
             continue
         _, _, module, *arguments = shlex.split(line, comments=True)
-        beside = figures_in(line.partition("#")[2])
-        command = Command("", module, tuple(arguments), beside or heading)
+        figures_beside = figures_in(line.partition("#")[2])
+        command = Command("", module, tuple(arguments), figures_beside or figures_above)
         out = next(iter(command.values("--out")), "")
         folder = out.removeprefix(RESULTS)
         if folder == out:
@@ -85,7 +85,7 @@ def figures_in(comment: str) -> tuple[int, ...]:
 
 
 def paper_commands(paper: str) -> list[Command]:
-    """The commands of the README of a paper's experiments."""
+    """The commands in the README of a paper."""
     folder = ROOT / "experiments" / EXPERIMENTS.get(paper, paper)
     return parse_commands((folder / "README.md").read_text())
 

@@ -32,8 +32,8 @@ def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=1000, seeds=4)
-    arms = "generated candidates (default 2000)"
-    parser.add_argument("--arms", type=cli.count, default=2000, help=arms)
+    help_text = "number of generated candidates (default 2000)"
+    parser.add_argument("--arms", type=cli.count, default=2000, help=help_text)
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
     outputs.check_no_tables(options.out)

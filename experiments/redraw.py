@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments import cli, commands
 from experiments.results import tidy
 
-# {experiment: module with its `draw`} where their names differ
+# {experiment: module with its `draw`}, where the module has another name
 MODULES = {
     "sweep": "sweep.heat_maps",
     "tables": "tables.aggregate",
@@ -18,7 +18,7 @@ MODULES = {
 
 
 def drawer(experiment: str) -> Callable[[Path], object] | None:
-    """The function `draw` of an experiment; None if it has no figures."""
+    """The function `draw` of an experiment; None if the experiment has no figures."""
     paper, _, name = experiment.partition(".")
     module = MODULES.get(experiment, f"{commands.EXPERIMENTS.get(paper, paper)}.{name}")
     if not (Path(__file__).parent / f"{module.replace('.', '/')}.py").exists():
@@ -27,8 +27,8 @@ def drawer(experiment: str) -> Callable[[Path], object] | None:
 
 
 def redraw(folder: Path) -> bool:
-    """Draws the figures of the experiment of a folder; False if it has none. Raises ValueError for
-    tables without the data of the figures."""
+    """Draws the figures of a folder of results; returns False if its experiment has none. Raises
+    ValueError if the tables lack data of the figures."""
     experiment = tidy.load(folder).curves.attrs.get("experiment", "")
     draw = drawer(experiment)
     if draw is None:
@@ -45,7 +45,7 @@ def redraw(folder: Path) -> bool:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument("folders", type=Path, nargs="+", help="folders of results, or above them")
+    parser.add_argument("folders", type=Path, nargs="+", help="folders that contain results")
     options = parser.parse_args()
     for root in options.folders:
         result_folders = sorted(path.parent for path in root.rglob(tidy.CURVES))

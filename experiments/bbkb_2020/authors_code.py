@@ -20,7 +20,7 @@ from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH
 
-# {our batch rule, or "bkb": class of the authors' code}
+# {"bkb", or our batch rule: class of the authors' code}
 CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
 NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
@@ -37,8 +37,8 @@ def run_theirs(
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
     """The values of FIELDS at T of one run of the authors' code. The run starts from two uniform
-    arms, because that code cannot start from one arm. The kernel is the fast one of the module
-    `utils` of that code. Raises FileNotFoundError if `folder` does not contain that code."""
+    arms, because the authors' code cannot start from one. The kernel is the fast one of its module
+    `utils`. Raises FileNotFoundError if `folder` does not contain the code."""
     cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
@@ -77,7 +77,7 @@ def run_theirs(
 def run_ours(
     problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
 ) -> dict[str, np.ndarray]:
-    """The values [S] of each of FIELDS at T of our runs."""
+    """{field: values [S] at T of our runs}, for each of FIELDS."""
     bandit = BBKB(
         kernel=kernels.Gaussian(lengthscale),
         regularization=NOISE_STD**2,

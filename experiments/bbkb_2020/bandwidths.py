@@ -39,11 +39,11 @@ def main() -> None:
     lengthscales: dict[str, Any] = {}
     table: list[tidy.Run] = []
     with outputs.results_folder(options, "bbkb_2020.bandwidths", configs, options.seeds) as results:
-        for name, config in configs.items():
+        for name, algorithm_configs in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
             _, algorithms, runs = bandit_runs.run_all(
-                lambda name, c: ALGORITHMS[name](c),
-                *(problem, options.dataset, config, folder, seeds),
+                lambda algorithm, c: ALGORITHMS[algorithm](c),
+                *(problem, options.dataset, algorithm_configs, folder, seeds),
             )
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
             table += runs

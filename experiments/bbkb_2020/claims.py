@@ -19,14 +19,13 @@ from experiments.claims import (
     above,
     curve,
     decision,
-    difference,
     empty_if_missing,
     entry,
+    increase,
     interval,
     interval_text,
     interval_texts,
     leads,
-    level,
     lines,
     list_numbers,
     list_texts,
@@ -34,6 +33,7 @@ from experiments.claims import (
     mean_text,
     read_sibling,
     values,
+    within,
 )
 from experiments.figures.styles import label
 from experiments.results import store, tidy
@@ -43,7 +43,7 @@ from experiments.runs import against_published
 BATCH_RULES = ("bbkb_global", "bbkb_global_local")
 BASELINES = ("gp_ucb", "gp_bucb", "bkb", "sketched_ts", "eps_greedy")
 EARLY_HORIZON = 2_000  # Figure 2 has the run times of this many evaluations
-MAX_TIME_RATIO = 0.5  # BBKB's time is at most this fraction of a baseline's
+MAX_TIME_RATIO = 0.5  # "a fraction of the time" is at most this share of a baseline's time
 MAX_BATCH_RATIO = 0.9  # the local rule needs less than this fraction of the global rule's batches
 LINEAR_POWERS = (0.75, 1.25)  # growth with a power of t between these is linear
 MIN_REGRET_RATIO = 1.2  # a method with more than this many times BBKB's regret hardly converges
@@ -51,8 +51,8 @@ MAX_REGRET_RATIO = 1.5  # a good regret is at most this many times the least reg
 REGRET_TOLERANCE = 5e-4  # a quarter of the difference between the two best cells
 EQUAL_REGRET = 0.005  # regret ratios per step that differ by less count as equal
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
-# (folder, setting, method, t) of runs on Cadata with the poster's regret; "with C = 3" is the width
-# of BBKB's Theorem 2 with C = 3
+# (folder, setting, method, t) of runs on Cadata with the poster's regret; "the same, with C = 3" is
+# the width of BBKB's Theorem 2 with C = 3
 _AS_PUBLISHED = (
     ("cadata_settings", "the same, with C = 3", "gp_ucb", 1_000),
     ("cadata_settings_batches", "noise 0.1", "gp_bucb", 2_000),
@@ -62,8 +62,8 @@ _AS_PUBLISHED = (
 
 def _at(source: Source, metric: str, name: str, t: int, problem: str | None = None) -> np.ndarray:
     """A metric [S] of an algorithm at t."""
-    points, of_seeds = curve(source, metric, name, problem)
-    return np.array([np.interp(t, points, row) for row in of_seeds])
+    times, curves = curve(source, metric, name, problem)
+    return np.array([np.interp(t, times, row) for row in curves])
 
 
 def _names_with_results(source: Source, names: tuple[str, ...]) -> list[str]:
@@ -145,7 +145,7 @@ def least_regret(source: Source) -> Finding:
         if min(len(bbkb), len(baseline)) < 2:
             single_seeds.append(label(name))
         else:
-            intervals[name] = difference(bbkb, baseline)
+            intervals[name] = increase(bbkb, baseline)
     holds = leads(intervals.values(), 0.0) if intervals else None
     seed_note = f" One seed: {', '.join(single_seeds)}." if single_seeds else ""
     if holds and single_seeds:
@@ -196,19 +196,19 @@ def hardly_converges(source: Source) -> Finding:
     """The regret of Thompson sampling with its full width at t = 2,000, against that with a tenth
     of the width on the same seeds, and against BBKB's mean regret."""
     settings = ("its width not divided by 10", "as in regret")  # names in the results
-    whole_width, tenth_width = (
+    full_width, tenth_width = (
         _at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting) for setting in settings
     )
     bbkb = read_sibling(source, "cadata")
     rules = _names_with_results(bbkb, BATCH_RULES)
     best = min(_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
     gaps = [
-        difference(MIN_REGRET_RATIO * tenth_width, whole_width),
-        difference(np.full(len(whole_width), MIN_REGRET_RATIO * best), whole_width),
+        increase(MIN_REGRET_RATIO * tenth_width, full_width),
+        increase(np.full(len(full_width), MIN_REGRET_RATIO * best), full_width),
     ]
     return Finding(
-        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole_width)} seeds:"
-        f" {whole_width.mean():.3f} with the full width, {tenth_width.mean():.3f} with a tenth;"
+        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(full_width)} seeds:"
+        f" {full_width.mean():.3f} with the full width, {tenth_width.mean():.3f} with a tenth;"
         f" BBKB has {best:.3f}.",
         leads(gaps, 0.0),
     )
@@ -251,15 +251,14 @@ def _time_with_code_width(source: Source) -> str:
 
 @empty_if_missing
 def _ungrouped(source: Source) -> str:
-    """The seconds of a GP-UCB that does not group repeated arms, at half of its horizon and at the
-    end."""
+    """The seconds of a GP-UCB that does not group repeated arms, until T/2 and until T."""
     other, name = read_sibling(source, "ungrouped"), source.folder.name
     end = int(entry(other, "config", "horizon"))
-    half, whole = (_at(other, "seconds", "gp_ucb", t, name).mean() for t in (end // 2, end))
-    least, most = (whole * (EARLY_HORIZON / end) ** power for power in (2, 3))
+    half, full = (_at(other, "seconds", "gp_ucb", t, name).mean() for t in (end // 2, end))
+    least, most = (full * (EARLY_HORIZON / end) ** power for power in (2, 3))
     return (
-        f"GP-UCB without groups: {half:.2f} s until t = {end // 2:,}, {whole:.2f} s until t ="
-        f" {end:,}, a power of {np.log2(whole / half):.1f}; {least:,.0f} to {most:,.0f} s until t ="
+        f"GP-UCB without groups: {half:.2f} s until t = {end // 2:,}, {full:.2f} s until t ="
+        f" {end:,}, a power of {np.log2(full / half):.1f}; {least:,.0f} to {most:,.0f} s until t ="
         f" {EARLY_HORIZON:,}, if the power lies between 2 and 3, that of the operations."
     )
 
@@ -268,22 +267,22 @@ def _powers(source: Source, rule: str) -> np.ndarray:
     """For each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
     where t does not count the initial evaluations. The last batch of a run is left out, because the
     horizon cuts it."""
-    t, of_seeds = curve(source, "batch_size", rule)
-    starts = [np.flatnonzero(np.diff(row, prepend=0))[:-1] for row in of_seeds]
-    return np.array([growth(t[i], row[i]) for i, row in zip(starts, of_seeds, strict=True)])
+    t, sizes = curve(source, "batch_size", rule)
+    starts = [np.flatnonzero(np.diff(row, prepend=0))[:-1] for row in sizes]
+    return np.array([growth(t[i], row[i]) for i, row in zip(starts, sizes, strict=True)])
 
 
-def batches_grow(source: Source, of_local: str) -> Finding:
+def batches_grow(source: Source, local_folder: str) -> Finding:
     """The powers of t with which batch sizes grow; the runs of the local rule are in the
-    neighbouring folder `of_local`."""
-    places = zip(BATCH_RULES, (source, read_sibling(source, of_local)), strict=True)
-    powers = {rule: _powers(place, rule) for rule, place in places}
+    neighbouring folder `local_folder`."""
+    sources = zip(BATCH_RULES, (source, read_sibling(source, local_folder)), strict=True)
+    powers = {rule: _powers(runs, rule) for rule, runs in sources}
     intervals = {rule: interval(power) for rule, power in powers.items()}
     margins = [power - LINEAR_POWERS[0] for power in powers.values()] + [
         LINEAR_POWERS[1] - power for power in powers.values()
     ]
-    bent = ", ".join(label(n) for n, (centre, half) in intervals.items() if abs(centre - 1) > half)
-    notes = [f"1 is outside the interval of {bent}." if bent else "", _published_growth(source)]
+    not_1 = ", ".join(label(n) for n, (centre, half) in intervals.items() if abs(centre - 1) > half)
+    notes = [f"1 is outside the interval of {not_1}." if not_1 else "", _published_growth(source)]
     return Finding(
         f"Powers of t, mean over seeds: {interval_texts(intervals, 2)}.",
         above(map(interval, margins)),
@@ -299,7 +298,7 @@ def fewer_batches(source: Source) -> Finding:
     """The numbers of batches of both rules, on the same seeds."""
     batches = _batches(source)
     text = list_numbers(BATCH_RULES, [counts.mean() for counts in batches.values()], 1)
-    gap = difference(batches[BATCH_RULES[1]], MAX_BATCH_RATIO * batches[BATCH_RULES[0]])
+    gap = increase(batches[BATCH_RULES[1]], MAX_BATCH_RATIO * batches[BATCH_RULES[0]])
     return Finding(
         f"Batches in T evaluations: {text}. {MAX_BATCH_RATIO:g} times those of the global rule,"
         f" minus those of the local rule: {interval_text(gap, 1)}.",
@@ -321,8 +320,8 @@ def local_is_slower(source: Source) -> Finding:
     """Whether each run of the local rule takes more than twice as long as each run of the global
     rule."""
     seconds = _seconds(source, BATCH_RULES)
-    fast, slow = seconds.values()
-    holds = decision(slow.max() <= 2 * fast.min(), slow.min() > 2 * fast.max())
+    of_global, of_local = seconds.values()
+    holds = decision(of_local.max() <= 2 * of_global.min(), of_local.min() > 2 * of_global.max())
     return Finding(_ranges(seconds), holds)
 
 
@@ -353,19 +352,20 @@ def faster_than_evolution(source: Source) -> Finding:
 
 @empty_if_missing
 def _other_seconds(source: Source) -> str:
-    more, without = (read_sibling(source, name) for name in ("nas_warm_local", "nas"))
-    runs = tidy.load(more.folder).summary["run_seconds"]
+    more_local, not_warm = (read_sibling(source, name) for name in ("nas_warm_local", "nas"))
+    runs = tidy.load(more_local.folder).summary["run_seconds"]
     return (
         f"{len(runs)} more runs of the local rule, beside other programs, decide nothing:"
         f" {runs.min():.2f} to {runs.max():.2f} s. Figure 7: "
-        + _ranges(_with_authors_evolution(without))
+        + _ranges(_with_authors_evolution(not_warm))
     )
 
 
 def local_is_fastest_with_training(source: Source) -> Finding:
     """The training time of a batch above which the local rule takes less time than the global one,
-    and that above which the global one takes less than evolution, which trains the cells one by
-    one. Both follow from the slowest run of the first method and the fastest run of the second."""
+    and the training time above which the global rule takes less than evolution, which trains the
+    cells one by one. Both follow from the slowest run of the faster method and the fastest run of
+    the slower one."""
     seconds = _seconds(source, (*BATCH_RULES, "evolution"))
     batches = {rule: float(counts.mean()) for rule, counts in _batches(source).items()}
     horizon = entry(source, "algorithms", "evolution")["horizon"]
@@ -390,7 +390,7 @@ def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, di
     texts = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
     by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
     theirs = by_name.pop("evolution")
-    return list_texts(texts), {rule: difference(ours, theirs) for rule, ours in by_name.items()}
+    return list_texts(texts), {rule: increase(ours, theirs) for rule, ours in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:
@@ -406,13 +406,13 @@ def matches_evolution(source: Source) -> Finding:
     """The simple regrets of the global rule and of evolution on the same seeds."""
     ours = values(source, "algorithms", "bbkb_global", "simple_regret")
     theirs = values(source, "algorithms", "evolution", "simple_regret")
-    gap = difference(theirs, ours)
+    gap = increase(theirs, ours)
     found = sum(value <= 1e-9 for value in ours)
     return Finding(
         f"Simple regret at T: BBKB, global {np.mean(ours):.5f}, evolution {np.mean(theirs):.5f};"
         f" BBKB has the best cell in {found} of {len(ours)} seeds. BBKB's minus evolution's on the"
         f" same seeds: {interval_text(gap, 5)}.",
-        level([gap], REGRET_TOLERANCE),
+        within([gap], REGRET_TOLERANCE),
         _matches_with_code_width(source),
     )
 
@@ -428,7 +428,7 @@ def _matches_with_code_width(source: Source) -> str:
     found = [int((regrets <= 1e-9).sum()) for regrets in (ours, theirs)]
     return (
         "With the width of the authors' code, whose cumulative regret is the poster's, BBKB's minus"
-        f" evolution's is {interval_text(difference(theirs, ours), 5)}: {found[0]} of {len(ours)}"
+        f" evolution's is {interval_text(increase(theirs, ours), 5)}: {found[0]} of {len(ours)}"
         f" seeds have the best cell, evolution's {found[1]}."
     )
 
@@ -472,8 +472,8 @@ def widest_range(source: Source) -> Finding:
 
 
 def best_lengthscales(source: Source) -> Finding:
-    """The regret of each algorithm of Table 1 at each other lengthscale minus that at the table's
-    lengthscale, on the same seeds."""
+    """The regret of each algorithm of Table 1 at each other lengthscale minus its regret at the
+    table's lengthscale, on the same seeds."""
     texts: dict[str, str] = {}
     decisions: list[bool | None] = []
     for name, lengthscale in _TABLE_1.items():
@@ -487,7 +487,7 @@ def best_lengthscales(source: Source) -> Finding:
             decisions.append(None)
             texts[name] = f"{np.mean(regrets[best]) - np.mean(at_table):.4f} at {best:g}, one seed"
             continue
-        gaps = {key: difference(at_table, regret) for key, regret in regrets.items()}
+        gaps = {key: increase(at_table, regret) for key, regret in regrets.items()}
         decisions.append(above(gaps.values()))
         texts[name] = f"{interval_text(gaps[best], 4)} at {best:g}"
     holds = decision(False in decisions, None not in decisions)
@@ -503,9 +503,9 @@ def best_lengthscales(source: Source) -> Finding:
 def _best_with_code_widths(source: Source) -> str:
     code = read_sibling(source, f"{source.folder.name}_code")
     horizon = entry(code, "lengthscales", "17.5", "algorithms", "bbkb_global", "horizon")
-    other = best_lengthscales(code)
-    words = {True: "holds", False: "differs as well", None: "is undecided"}[other.holds]
-    return f"With the code's widths (T = {horizon:,}) it {words}. {other.numbers}"
+    finding = best_lengthscales(code)
+    words = {True: "holds", False: "differs as well", None: "is undecided"}[finding.holds]
+    return f"With the code's widths (T = {horizon:,}) it {words}. {finding.numbers}"
 
 
 def _cases(
@@ -616,11 +616,11 @@ CLAIMS = (
         f"A line has p = 1, with or without an offset. {_THREADS}",
         (
             *_cases(
-                partial(batches_grow, of_local="nas_warm_local"),
+                partial(batches_grow, local_folder="nas_warm_local"),
                 ("nas_warm_local", "nas_warm_code"),
                 nas_warm=_SEARCHES["nas_warm"],
             ),
-            *_cases(partial(batches_grow, of_local="nas"), ("nas_code",), nas=_SEARCHES["nas"]),
+            *_cases(partial(batches_grow, local_folder="nas"), ("nas_code",), nas=_SEARCHES["nas"]),
         ),
         ("confirmed",) * 4,
         "The slope on log axes was the first statistic. It is wrong for lines that start at 64: the"

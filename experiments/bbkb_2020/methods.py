@@ -22,8 +22,8 @@ from jsketch.bandits import widths as formulas
 
 # widths of the theorems, of the authors' code, and with sqrt(C) in place of C (THEORY 4.3)
 WIDTHS = ("theory", "code", "sqrt")
-# Table 1 of the paper. It has no values for eps_greedy and sketched_ts, which have those of GP-UCB
-# and async-TS here (our choice).
+# Table 1 of the paper. It has no values for eps_greedy and sketched_ts; our choice is the values of
+# GP-UCB and async-TS.
 LENGTHSCALES = {
     "abalone": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 17.5)
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt"), 12.5)
@@ -54,11 +54,11 @@ class ScaledWidth:
 
 def width_of(name: str, c: Config) -> Any:
     """The confidence width of an algorithm. c["width"] is "theory" (BKB Theorem 4.1 for BKB, BBKB
-    Theorem 2 for BBKB, BKB eq. 7 for exact posteriors and batched Thompson sampling), "sqrt" (the
-    same, with sqrt(C) in place of C) or "code" (that of the authors' code).
+    Theorem 2 for BBKB, BKB eq. 7 for exact posteriors and batched Thompson sampling), "sqrt" (as
+    "theory", with sqrt(C) in place of C) or "code" (as in the authors' code).
 
     `GPBUCB` itself multiplies its width beta by sqrt(C). The width in the paper is alpha = C beta,
-    so that "theory" multiplies beta by another sqrt(C).
+    so "theory" multiplies beta by another sqrt(C).
     """
     code = c["width"] == "code"
     if name == "bkb":

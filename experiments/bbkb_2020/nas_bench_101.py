@@ -69,8 +69,7 @@ def make(name: str, c: Config, space: architectures.Space) -> Any:
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
-    """(arms [initial], rewards [initial], key for `init`) of one seed. They are the same for all
-    algorithms."""
+    """(arms [initial], rewards [initial], key for `init`) of one seed, the same for all methods."""
     key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
     arm_key, reward_key, init_key = jax.random.split(key, 3)
     arms = jax.random.randint(arm_key, (config["initial"],), 0, problem.arms.count)
@@ -79,8 +78,8 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
-    """The state after the initial evaluations of one seed. BBKB starts with a dictionary that BLESS
-    draws, and the population of evolution consists of the last initial evaluations."""
+    """The state after the initial evaluations of one seed. BLESS draws the first dictionary of
+    BBKB, and the last initial evaluations are the population of evolution."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
     if name.startswith("bbkb") or name == "eps_greedy_free":
         dictionary = "bless" if name.startswith("bbkb") else None
@@ -122,8 +121,8 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
 def run(
     name: str, config: Config, space: architectures.Space, problem: Any, options: argparse.Namespace
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of one algorithm, which are saved in the folder. The simple regret is
-    that of the best arm among the initial evaluations and the evaluations of the run until then."""
+    """The runs of all seeds of one algorithm, which are saved in the folder. The simple regret at t
+    is that of the best arm evaluated until t, initial evaluations included."""
     bandit = make(name, config, space)
     states = partial(warm_state, name, bandit, problem, config) if config["initial"] else None
     seeds = bandit_runs.seeds_of(options)[name]

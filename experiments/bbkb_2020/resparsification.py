@@ -30,8 +30,8 @@ RULES: dict[str, float | None] = {
 
 
 def _tasks() -> dict[str, tuple[Task, int]]:
-    """{name: (task, capacity of the dictionary)} of the algorithms with a sketch on the problems of
-    the papers' figures, and of the hard problem of the benchmarks. Algorithms with small batches
+    """{name: (task, capacity of the dictionary)}: all sketched algorithms on the problems of the
+    papers' figures, and BBKB on the hard problem of the benchmarks. Algorithms with small batches
     have shorter horizons."""
     tasks = {}
     data = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))

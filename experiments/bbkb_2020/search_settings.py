@@ -36,7 +36,8 @@ BASE: Config = dict(
 
 CODE = dict(width="code")
 # {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1] or
-# equal accuracies; "noise" is the standard deviation of the rewards in units of accuracy.
+# are accuracies; "noise" is their standard deviation in units of accuracy, and "noise_std" is the
+# standard deviation that BBKB assumes.
 SETTINGS: dict[str, Config] = {
     "the theorem's width": {},
     "the code's width": CODE,
@@ -81,12 +82,11 @@ def main() -> None:
                 lambda name, c: ALGORITHMS[name](c).replace(max_batch=10_000, capacity=64),
                 *(problem, setting, {ALGORITHM: config}, folder, seeds),
             )
-            # in units of accuracy
-            span = space.span if config["rewards"] == "scaled" else 1.0
-            simple = np.array([float(run["simple_regret"][-1]) for run in runs[ALGORITHM]]) * span
+            unit = space.span if config["rewards"] == "scaled" else 1.0  # in accuracy
+            regrets = np.array([float(run["simple_regret"][-1]) for run in runs[ALGORITHM]]) * unit
             settings[setting] = entries[ALGORITHM] | dict(
-                simple_regret=summaries.statistics(simple, ci=True),
-                seeds_with_the_best_cell=int((simple <= 1e-9).sum()),
+                simple_regret=summaries.statistics(regrets, ci=True),
+                seeds_with_the_best_cell=int((regrets <= 1e-9).sum()),
             )
             table += rows
         summary = dict(config=configs, seeds=options.seeds, data=space.source, settings=settings)

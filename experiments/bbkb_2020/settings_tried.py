@@ -58,7 +58,7 @@ GP_UCB_SETTINGS: dict[str, Config] = {
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
 }
 _NOISE = dict(noise_std=0.1, regularization=1e-2, width="code")
-# the name of a setting's folder of runs contains the position of the setting in this dict
+# new settings come last, because a setting's position here is in the name of its folder of runs
 SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
@@ -72,7 +72,7 @@ TABLE = "settings.csv"
 
 
 def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
-    """Z-scored features [A, d] scaled to [0, 1], or by their largest norm, or unchanged."""
+    """Z-scored features [A, d]: scaled to [0, 1], divided by their largest norm, or unchanged."""
     if scaling == "unit":
         return (features - features.min(0)) / np.ptp(features, axis=0)
     if scaling == "norm":

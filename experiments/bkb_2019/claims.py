@@ -16,9 +16,9 @@ from experiments.claims import (
     Withdrawn,
     above,
     curve,
-    difference,
     empty_if_missing,
     entry,
+    increase,
     interval,
     interval_text,
     interval_texts,
@@ -33,11 +33,11 @@ LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T co
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
 MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
 STD_MARGIN = 0.1  # standard deviations are close if their ratio is within this distance of 1
-STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact ones
+STARVATION = 5  # error bars starve if f leaves them this many times as often as exact ones
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
-    """The values [S] of a field of a method for the S draws, by t."""
+    """{t: the values [S] of a field of a method for S draws}."""
     times, draws = curve(source, field, method)
     return {str(t): draws[:, i] for i, t in enumerate(times)}
 
@@ -47,7 +47,7 @@ def _text(by_t: dict[str, np.ndarray]) -> str:
 
 
 def keeps_prior(source: Source) -> Finding:
-    """BKB's error bars on the unobserved half against the exact ones."""
+    """The ratio of BKB's error bars to the exact ones on the unobserved half."""
     ratio = _by_t(source, "bkb", "smallest_ratio_to_exact_unseen")
     t = min(ratio, key=lambda t: ratio[t].min())
     narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
@@ -60,7 +60,7 @@ def keeps_prior(source: Source) -> Finding:
 
 
 def follows_exact(source: Source) -> Finding:
-    """BKB's error bars on the observed half against the exact ones."""
+    """The ratio of BKB's error bars to the exact ones on the observed half."""
     low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
     high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
     margins = [draws - (1 - STD_MARGIN) for draws in low.values()] + [
@@ -99,7 +99,7 @@ def starves(source: Source, method: str) -> Finding:
     )
 
 
-def _exponents(source: Source, names: tuple[str, ...]) -> str:
+def _exponent_texts(source: Source, names: tuple[str, ...]) -> str:
     return "; ".join(
         f"{name}: {mean_text(source, 'algorithms', name, 'regret_exponent', digits=2)}"
         for name in names
@@ -110,14 +110,14 @@ def linear_regret(source: Source) -> Finding:
     """The exponents of the regret of SOFUL and BKB at the end of their runs, with the widths of the
     authors' code and of the papers."""
     linear, sublinear = ("soful", "soful_paper"), ("bkb", "bkb_theory")
-    of_seeds = {
+    exponents = {
         name: np.asarray(values(source, "algorithms", name, "regret_exponent"))
         for name in (*linear, *sublinear)
     }
-    margins = [of_seeds[name] - LINEAR_EXPONENT for name in linear]
-    margins += [LINEAR_EXPONENT - of_seeds[name] for name in sublinear]
+    margins = [exponents[name] - LINEAR_EXPONENT for name in linear]
+    margins += [LINEAR_EXPONENT - exponents[name] for name in sublinear]
     return Finding(
-        f"Exponents: {_exponents(source, (*linear, *sublinear))}.",
+        f"Exponents: {_exponent_texts(source, (*linear, *sublinear))}.",
         above(map(interval, margins)),
         _with_larger_lambda(source),
     )
@@ -125,13 +125,13 @@ def linear_regret(source: Source) -> Finding:
 
 @empty_if_missing
 def _with_larger_lambda(source: Source) -> str:
-    """SOFUL's exponent on the same problem with the lambda of the other problems."""
+    """SOFUL's exponent on this problem with the larger lambda of the other problems."""
     name = source.folder.name.removesuffix("_small_regularization")
-    other = read_sibling(source, name)
+    larger = read_sibling(source, name)
     if name == source.folder.name:
         return ""
-    larger = entry(other, "config", "soful", "regularization")
-    return f"With lambda = {larger:g} the exponent is {_exponents(other, ('soful',))}."
+    lam = entry(larger, "config", "soful", "regularization")
+    return f"With lambda = {lam:g} the exponent is {_exponent_texts(larger, ('soful',))}."
 
 
 def linear_for_most_projections(source: Source) -> Finding:
@@ -150,20 +150,20 @@ def linear_for_most_projections(source: Source) -> Finding:
 
 
 def below_soful_ts(source: Source) -> Finding:
-    """The regret of BKB with the width of Theorem 4.1 against that of SOFUL-TS on the same seeds. A
-    folder that ends in `_ts` has SOFUL-TS with its full width; the folder without the suffix has
-    the other methods."""
+    """The regret of SOFUL-TS minus that of BKB with the width of Theorem 4.1, on the same seeds. A
+    folder "..._ts" has SOFUL-TS with its full width, and the folder without the suffix has BKB, and
+    SOFUL-TS with a tenth of its width."""
     other = read_sibling(source, source.folder.name.removesuffix("_ts"))
-    soful = ("algorithms", "soful_ts", "regret_ratio")
-    bkb = ("algorithms", "bkb_theory", "regret_ratio")
-    excess = difference(values(other, *bkb), values(source, *soful))
+    soful_keys = ("algorithms", "soful_ts", "regret_ratio")
+    bkb_keys = ("algorithms", "bkb_theory", "regret_ratio")
+    excess = increase(values(other, *bkb_keys), values(source, *soful_keys))
     tuned = mean_text(other, "algorithms", "bkb", "regret_ratio")
     return Finding(
-        f"R_T / R_T^unif: BKB {mean_text(other, *bkb)}, SOFUL-TS"
-        f" {mean_text(source, *soful)}, {interval_text(excess, 3)} more on the same seeds.",
+        f"R_T / R_T^unif: BKB {mean_text(other, *bkb_keys)}, SOFUL-TS"
+        f" {mean_text(source, *soful_keys)}, {interval_text(excess, 3)} more on the same seeds.",
         above([excess]),
-        f"SOFUL-TS with a tenth of its width: {mean_text(other, *soful)}, BKB with the width of its"
-        f" authors' code: {tuned}.",
+        f"SOFUL-TS with a tenth of its width: {mean_text(other, *soful_keys)}, BKB with the width"
+        f" of its authors' code: {tuned}.",
     )
 
 
@@ -176,7 +176,7 @@ def finds_size(source: Source) -> Finding:
         for name in ("slow", "fast", "low_rank")
     }
     text = list_numbers(sizes, [size.mean() for size in sizes.values()], 1)
-    gaps = {name: difference(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
+    gaps = {name: increase(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
     return Finding(
         f"Inducing points at T: {text}. The number with the slow spectrum minus twice the other:"
         f" {interval_texts(gaps, 1)}.",

@@ -28,7 +28,7 @@ from jsketch.bandits import BKB, EVERY_BATCH, GPUCB, Uniform, widths
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 
 ARMS, INPUTS = 500, 40
-SIZE = 10  # m, the fixed sketch of SOFUL and CBRAP
+SIZE = 10  # m, the sketch size of SOFUL and CBRAP
 NOISE_STD = 0.03
 SPECTRA: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "slow": lambda k: k**-0.25,

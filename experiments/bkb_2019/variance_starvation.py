@@ -3,13 +3,13 @@
     python -m experiments.bkb_2019.variance_starvation --out out/variance_starvation
 
 The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluations lie uniformly in
-[0, 0.5]. The figure compares four posteriors: the exact GP, BKB's (also called DTC), the subset of
-regressors (BKB's posterior without the residual variance) and that of random Fourier features (as
-many as BKB has inducing points). summary.json also has quadrature Fourier features.
+[0, 0.5]. The figure compares the posteriors of the exact GP, of BKB (also called DTC), of the
+subset of regressors (BKB without the residual variance), and of as many random Fourier features as
+BKB has inducing points. summary.json also has the posterior of quadrature Fourier features.
 
 The paper's "bandwidth sigma^2 = 100" is read as an inverse squared lengthscale, because f would be
-constant with lengthscale 10. The kernel exp(-100 d^2) of the poster's curves is that of
---lengthscale 0.0707.
+constant with lengthscale 10. With --lengthscale 0.0707 the kernel is exp(-100 d^2), as in the
+curves of the poster.
 """
 
 from functools import partial
@@ -92,8 +92,8 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
 
 
 def state_after(bandit: Any, data: Data, key: PRNGKey) -> tuple[Any, Array]:
-    """(the state after the evaluations, which the bandit observes one by one; whether its capacity
-    was too small)."""
+    """(state, overflow): the state after the bandit has observed the evaluations one by one, and
+    whether the capacity was too small."""
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 
     def step(state: Any, observed: tuple[Array, Array, Array]) -> tuple[Any, Array]:
@@ -120,8 +120,8 @@ def feature_posterior(z: Array, data: Data) -> Posterior:
 def sketched_posteriors(
     key: PRNGKey, evaluations: int, capacity: int, lengthscale: float, qbar: float
 ) -> tuple[Data, dict[str, Any], Dictionary, Array]:
-    """(data, posteriors of all methods but random Fourier features, dictionary, whether it
-    overflowed) of one seed."""
+    """(data, {method: posterior} without random Fourier features, BKB's dictionary, whether the
+    dictionary overflowed) of one seed."""
     kernel = kernels.Gaussian(lengthscale)
     data_key, bkb_key = jax.random.split(key)
     data = generate(data_key, evaluations, kernel)
@@ -141,7 +141,7 @@ def sketched_posteriors(
 
 
 @partial(jax.jit, static_argnames=("count", "lengthscale"))
-def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
+def rff_posterior(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
     """The posterior with 2 * count random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
     features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
@@ -151,14 +151,14 @@ def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) ->
 def run(
     seed: int, evaluations: int, lengthscale: float, qbar: float = 2.0, capacity: int = 48
 ) -> Outcome:
-    """Runs one seed, with a capacity of the dictionary that is doubled until it suffices."""
+    """Runs one seed; doubles the capacity of the dictionary until it suffices."""
     key = jax.random.fold_in(jax.random.key(0), seed)
     data, posteriors, dictionary, overflow = sketched_posteriors(
         key, evaluations, capacity, lengthscale, qbar
     )
     if bool(overflow):
         return run(seed, evaluations, lengthscale, qbar, 2 * capacity)
-    posteriors["rff"] = random_features(key, data, -(-int(dictionary.size) // 2), lengthscale)
+    posteriors["rff"] = rff_posterior(key, data, -(-int(dictionary.size) // 2), lengthscale)
     return Outcome(data, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
 
 
@@ -276,8 +276,8 @@ def _draw_panel(axes: Axes, series: dict[Any, pd.DataFrame], name: str) -> None:
     axes.plot(observed["x"], observed["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
     if name in ("bkb", "sor"):
         points = series["inducing_points"]["x"]
-        edge: dict[str, Any] = dict(transform=axes.get_xaxis_transform(), clip_on=False, zorder=3)
-        axes.plot(points, np.zeros_like(points), "^", color="#D55E00", markersize=4, **edge)
+        bottom: dict[str, Any] = dict(transform=axes.get_xaxis_transform(), clip_on=False, zorder=3)
+        axes.plot(points, np.zeros_like(points), "^", color="#D55E00", markersize=4, **bottom)
 
 
 @cli.command

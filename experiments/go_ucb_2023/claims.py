@@ -33,28 +33,28 @@ from experiments.claims import (
     Source,
     above,
     decision,
-    difference,
     entry,
+    increase,
     interval,
     interval_text,
     interval_texts,
     leads,
-    level,
     lines,
     list_numbers,
     list_texts,
     number,
     read_sibling,
+    within,
 )
 from experiments.figures.styles import label
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 JUDGED_FORM, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
 INITIAL = 5  # evaluations of phase I, in tuning and on f1
-MAX_FLAT_SLOPE = 0.01  # regret per step divided by that of the uniform policy
-MIN_LAST_SHARE = 0.75  # regret per step at the end divided by that of the whole run
+MAX_FLAT_SLOPE = 0.01  # of a flat curve: regret per step over the uniform policy's
+MIN_LAST_SHARE = 0.75  # of a linear curve: regret per step at the end over that of the whole run
 BEND, MAX_BEND_RATIO = 23, 0.5  # t of the bend; regret per step after / before it
-FIRST_STEPS = 7  # evaluations on f1 after which phase I and two optimistic steps are over
+FIRST_STEPS = 7  # evaluations of phase I and of two optimistic steps on f1
 WORDS = {True: "holds", False: "fails", None: "is undecided"}
 LEADS = {True: "leads", False: "does not lead", None: "is undecided"}
 
@@ -76,7 +76,7 @@ def _regrets(source: Source, function: str) -> Regrets:
 
 
 def _baselines(source: Source, function: str) -> dict[str, Regrets]:
-    """{implementation: regrets of those of its GP methods that are judged} on a function."""
+    """{implementation: regrets of its judged GP methods} on a function."""
     ours = _regrets(source, function)
     sets = {"our GP methods": {name: ours[f"{name}_uniform"] for name in CLASSICAL}}
     for package, folder in PACKAGES.items():
@@ -90,7 +90,7 @@ def _baselines(source: Source, function: str) -> dict[str, Regrets]:
 
 def _more_than(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
     """The intervals of the cumulative regrets minus that of `base`, on the same seeds."""
-    return {name: difference(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
+    return {name: increase(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
 
 
 def _lead(baselines: Regrets, ours: np.ndarray) -> tuple[bool | None, str]:
@@ -102,8 +102,8 @@ def _lead(baselines: Regrets, ours: np.ndarray) -> tuple[bool | None, str]:
 
 
 def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
-    """The answer of a rule if it is the same with all implementations of the GP methods, None if
-    they disagree; and the answers as text."""
+    """(the answer of a rule if all implementations of the GP methods give the same one, else None;
+    the answers as text). sets: {implementation: argument of the rule}."""
     answers = {name: rule(baselines) for name, baselines in sets.items()}
     decisions = [holds for holds, _ in answers.values()]
     texts = (f"With {n} it {WORDS[holds]}: {text}." for n, (holds, text) in answers.items())
@@ -154,19 +154,19 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
     intervals = {n: interval(ratios) for n, ratios in late.items()}
     centre, half = intervals.pop(name)
     below = int((late[name] <= MAX_FLAT_SLOPE).sum())
-    five = (below / len(late[name])) ** 5
+    all_five = (below / len(late[name])) ** 5
     text, note = "", ""
     if name == JUDGED_FORM:
         plateau = MAX_FLAT_SLOPE * uniform
         phases = np.split(regrets[name], [INITIAL], axis=1)
-        phase_1, phase_2 = (part.min(1) <= plateau for part in phases)
+        in_1, in_2 = (part.min(1) <= plateau for part in phases)  # whether the phase finds it
         text = (
-            f" Of the {(~phase_1).sum()} repetitions without such a point in phase I, phase II"
-            f" finds one in {(phase_2 & ~phase_1).sum()}."
+            f" Of the {(~in_1).sum()} repetitions without such a point in phase I, phase II"
+            f" finds one in {(in_2 & ~in_1).sum()}."
         )
         note = (
             f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
-            f" {MAX_FLAT_SLOPE:.0%} with probability {five:.2f}."
+            f" {MAX_FLAT_SLOPE:.0%} with probability {all_five:.2f}."
         )
     return Finding(
         f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
@@ -214,8 +214,8 @@ def steady(source: Source, function: str, all_methods: bool) -> Finding:
     """The regret per step in the last ten steps exceeds MIN_LAST_SHARE of that in the whole run,
     beyond the interval over seeds of the difference, for the GP methods or for all methods."""
     regrets = _regrets(source, function)
-    both = {name: regrets[name] for name in (JUDGED_FORM, "turbo")} if all_methods else {}
-    sets = {name: both | baselines for name, baselines in _baselines(source, function).items()}
+    not_gp = {name: regrets[name] for name in (JUDGED_FORM, "turbo")} if all_methods else {}
+    sets = {name: not_gp | baselines for name, baselines in _baselines(source, function).items()}
     holds, shares = _agree(_steadiness, sets)
     others = {name: _share_of_last(regrets[name]) for name in (*OTHER_FORMS, *CLASSICAL)}
     return Finding(
@@ -233,7 +233,7 @@ def _share_of_last(regret: np.ndarray) -> float:
 
 def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
     """Whether the regrets grow linearly, and the shares of the last ten steps as text."""
-    margins = {n: of[:, -10:].mean(1) - MIN_LAST_SHARE * of.mean(1) for n, of in regrets.items()}
+    margins = {n: r[:, -10:].mean(1) - MIN_LAST_SHARE * r.mean(1) for n, r in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
     shares = {n: f"{_share_of_last(r):.2f} ± {relative[n][1]:.2f}" for n, r in regrets.items()}
     return above(relative.values()), list_texts(shares)
@@ -277,7 +277,7 @@ def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
-    """(the intervals of the other methods' cumulative regret minus that of GO-UCB; as text, those
+    """(the intervals of the other methods' cumulative regret minus GO-UCB's; as text, the intervals
     for other forms of GO-UCB, and the number of repetitions in which phase II beats phase I)."""
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
@@ -296,19 +296,21 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
-    """The intervals of `_gaps` for ascents from a uniform point; empty if these were not run."""
+    """The intervals of `_gaps` for ascents from uniform points; empty if there are no such runs."""
     try:
-        start = read_sibling(source, "tuning_start")
-        [(_, theirs)] = lines(start, "regret", problem).values()
+        uniform_start = read_sibling(source, "tuning_start")
+        [(_, regret)] = lines(uniform_start, "regret", problem).values()
     except Missing:
         return {}
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     # f* is the best accuracy of the methods in a folder
-    best, other_best = (entry(one, "problems", problem, "f_star") for one in (source, start))
-    count = min(len(best), len(other_best))
-    shift = np.subtract(best[:count], other_best[:count])[:, None]
-    return _gaps(regrets | {JUDGED_FORM: theirs[:count] + shift}, JUDGED_FORM)
+    f_star, its_f_star = (
+        entry(folder, "problems", problem, "f_star") for folder in (source, uniform_start)
+    )
+    count = min(len(f_star), len(its_f_star))
+    shift = np.subtract(f_star[:count], its_f_star[:count])[:, None]
+    return _gaps(regrets | {JUDGED_FORM: regret[:count] + shift}, JUDGED_FORM)
 
 
 def _for_both_starts(
@@ -348,15 +350,15 @@ def similar(source: Source, problem: str) -> Finding:
     methods lies within the paper's error bar of GO-UCB around 0, and fails if one lies outside."""
     gaps, other = _tuning(source, problem)
     curves = lines(source, "regret", problem)
-    total = {name.removesuffix("_uniform"): of.sum(1) for name, (_, of) in curves.items()}
+    total = {name.removesuffix("_uniform"): r.sum(1) for name, (_, r) in curves.items()}
     margin = _error_bar(total[JUDGED_FORM])
     pairs = {
-        f"{label(b)} minus {label(a)}": difference(total[a], total[b])
+        f"{label(b)} minus {label(a)}": increase(total[a], total[b])
         for a, b in combinations((*CLASSICAL, "turbo"), 2)
     }
 
     def rule(gaps: Iterable[Interval]) -> bool | None:
-        return level([*gaps, *pairs.values()], margin)
+        return within([*gaps, *pairs.values()], margin)
 
     finding = Finding(
         f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 3)}; the error bar of GO-UCB"
@@ -378,13 +380,11 @@ def similar_then_better(source: Source, problem: str) -> Finding:
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     turbo = regrets["turbo"]
-    until = {n: difference(turbo[:, :BEND].sum(1), regrets[n][:, :BEND].sum(1)) for n in CLASSICAL}
+    until = {n: increase(turbo[:, :BEND].sum(1), regrets[n][:, :BEND].sum(1)) for n in CLASSICAL}
     margin = _error_bar(turbo[:, :BEND].sum(1))
-    after = {
-        n: difference(turbo[:, BEND:].mean(1), regrets[n][:, BEND:].mean(1)) for n in CLASSICAL
-    }
+    after = {n: increase(turbo[:, BEND:].mean(1), regrets[n][:, BEND:].mean(1)) for n in CLASSICAL}
     bend = interval(MAX_BEND_RATIO * turbo[:, INITIAL:BEND].mean(1) - turbo[:, BEND:].mean(1))
-    parts = level(until.values(), margin), above([*after.values(), bend])
+    parts = within(until.values(), margin), above([*after.values(), bend])
     return Finding(
         f"Cumulative regret until t = {BEND} more than TuRBO's: {interval_texts(until, 2)}; the"
         f" error bar of TuRBO is {margin:.2f}. Regret per step afterwards more than TuRBO's:"

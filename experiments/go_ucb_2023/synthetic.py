@@ -4,9 +4,9 @@
 
 f1 is the all-ones network (n = 5 uniform points in phase I, then T = 25), f2 Styblinski-Tang's
 function and f3 Rastrigin's (n = 8, T = 64), with noise 0.01. For one seed, all methods have the
-same n points and the same noise. The regret includes phase I. One figure has the first 5
-repetitions, as in the paper, and another one has all. The entry "chosen" of the saved configuration
-lists settings that the paper does not state.
+same n points and the same noise. The regret includes phase I. figure2_5.png has the first 5
+repetitions, as many as in the paper, and figure2.png has all. The entry "chosen" of the saved
+configuration lists settings that the paper does not state.
 """
 
 import argparse

@@ -58,7 +58,7 @@ PAPER_BEND = 23  # evaluations after which TuRBO's regret bends, according to th
 
 
 def configure(models: list[str], data: list[str], algorithms: list[str]) -> Config:
-    """The configuration on which runs of these methods on these problems depend."""
+    """The configuration on which the runs of the algorithms on the models and data depend."""
     return dict(
         n=N,
         T=T,
@@ -100,13 +100,13 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     observed = {name: np.stack([row["accuracy"] for row in rows]) for name, rows in runs.items()}
     if not any(np.isfinite(values).any() for values in observed.values()):
         errors = (e for rows in runs.values() for row in rows for e in row["errors"] if e)
-        raise ValueError(f"every evaluation failed; the first one: {next(errors)}")
+        raise ValueError(f"every evaluation failed; the first error: {next(errors)}")
     accuracy = {
         name: np.where(np.isfinite(values), values, 0.0) for name, values in observed.items()
     }
     f_star = np.max([values.max(1) for values in accuracy.values()], 0)
     regret = {name: f_star[:, None] - values for name, values in accuracy.items()}
-    n, table = N, {}
+    table = {}
     total = {name: values.sum(1) for name, values in regret.items()}
     for name, values in regret.items():
         best, excess = accuracy[name].max(1), None
@@ -115,13 +115,13 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
         table[name] = dict(
             cumulative_regret=summaries.statistics(total[name], ci=True),
             more_than_go_ucb=excess,
-            regret_per_step_until_23=summaries.statistics(values[:, n:PAPER_BEND].mean(1)),
+            regret_per_step_until_23=summaries.statistics(values[:, N:PAPER_BEND].mean(1)),
             regret_per_step_after_23=summaries.statistics(values[:, PAPER_BEND:].mean(1)),
             best_accuracy=summaries.statistics(best, ci=True),
-            improved_on_phase_one=int((best > accuracy[name][:, :n].max(1)).sum()),
+            improved_on_phase_one=int((best > accuracy[name][:, :N].max(1)).sum()),
             failed=int((~np.isfinite(observed[name])).sum()),
         )
-    return dict(f_star=f_star.tolist(), n=n, T=T, algorithms=table), regret
+    return dict(f_star=f_star.tolist(), n=N, T=T, algorithms=table), regret
 
 
 def draw(folder: Path) -> None:

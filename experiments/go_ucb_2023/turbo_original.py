@@ -1,5 +1,5 @@
 """Comparison of our TuRBO-1 with its authors' code on Ackley's, Rastrigin's and Levy's functions of
-10 inputs, with 20 initial evaluations and 280 others.
+10 inputs: 300 evaluations, of which 20 are initial.
 
     python -m experiments.go_ucb_2023.turbo_original --reference DIR --out results/go_ucb_2023/turbo
 
@@ -37,8 +37,8 @@ OURS, ORIGINAL = "turbo", "original"
 PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 
-# Ackley's box is that of the paper, Levy's that of the example in the authors' repository,
-# Rastrigin's that of GO-UCB's f3
+# the boxes are from the TuRBO paper (Ackley), GO-UCB's f3 (Rastrigin) and the example in the
+# repository of TuRBO's authors (Levy)
 FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
     "ackley": partial(boxes.ackley, INPUTS),
     "rastrigin": partial(boxes.rastrigin, INPUTS),
@@ -118,9 +118,9 @@ def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """The entry of one function in summary.json: for each algorithm the simple regret after each of
-    REPORTED_T evaluations and the seconds, and the two-sided p value of the Mann-Whitney test of
-    the simple regrets at the end."""
+    """The entry of one function in summary.json: for each algorithm the seconds, and the simple
+    regret after each of REPORTED_T evaluations; and the two-sided p value of the Mann-Whitney test
+    of the final simple regrets."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
@@ -149,14 +149,14 @@ def main() -> None:
         functions = {f: summarise(parts) for f, parts in runs.items()}
         for function, part in functions.items():
             rows = {
-                name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
+                name: {t: entry["median"] for t, entry in row["simple_regret"].items()}
                 for name, row in part["algorithms"].items()
             }
             summaries.print_table(f"{function}, median regret (p = {part['p_value']})", rows)
         summary = dict(
             config=config,
             seeds=options.seeds,
-            median_seconds="wall time of a run; of ours, in the first one compilation included",
+            median_seconds="wall time of a run; the first one of ours includes compilation",
             functions=functions,
         )
         table = []

@@ -69,7 +69,7 @@ def main() -> None:
     cli.add_choices(parser, "--methods", names)
     options = cli.parse(parser)
     keys = jax.random.split(jax.random.key(0), options.seeds)
-    # the adversary of Appendix G, which here uses gradients
+    # the adversary of Appendix G, here with gradients
     kernel, box = kernels.Gaussian(LENGTHSCALE), Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
     adversary = adversaries.Adversary(
         kernel, box, regularization=REGULARIZATION, candidates=options.tried

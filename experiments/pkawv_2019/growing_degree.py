@@ -67,16 +67,16 @@ def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) 
 
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
-    """The bound of Theorem 4 after each of N counts of examples of one stream, [N]: lam |f|^2 + 1.5
-    B^2 logdet(I + K / lam), with B the largest |label|."""
+    """The bound of Theorem 4 on one stream after each of the `counts` of examples, [N]: lam |f|^2 +
+    1.5 B^2 logdet(I + K / lam), where B is the largest |label|."""
     gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
     logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
 
 
 def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
-    """The regrets at each n, with the degrees of "growing" and the numbers of its features. In
-    block i, "growing" has degrees[i]."""
+    """The degrees of "growing" and its numbers of features in each block, and the bound and the
+    regrets of all methods at the end of each block."""
     degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
@@ -90,9 +90,9 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
         growing=jnp.concatenate(growing, axis=1),
         **{f"taylor_{degree}": losses_of(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
     )
-    noise, at = jnp.square(ys - mean), np.array(counts) - 1
+    noise, ends = jnp.square(ys - mean), np.array(counts) - 1
     regrets = {
-        name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
+        name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, ends]) for name, loss in losses.items()
     }
     bounds = np.mean([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)], axis=0)
     return dict(

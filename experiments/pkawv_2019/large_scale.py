@@ -33,7 +33,7 @@ METHODS = (
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEAT_SECONDS = 5, 20.0  # at most so many timed passes; none starts after these seconds
+PASSES, REPEAT_SECONDS = 5, 20.0  # most timed passes; seconds after which none starts
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -148,7 +148,7 @@ def curve_of(
     ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
     forecast = np.clip(np.concatenate(predictions), -bound, bound)
     labels = ys[: len(forecast)]
-    # a prediction of zero is wrong with probability 1/2
+    # a prediction of zero counts as half an error
     wrong = np.where(forecast == 0, 0.5, np.sign(forecast) != np.sign(labels))
     count = np.arange(1, len(forecast) + 1)
     at = np.unique(np.round(np.geomspace(1, len(forecast), POINTS)).astype(int)) - 1
@@ -163,8 +163,8 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, which is read from the folder if it is there. Otherwise the curve is
-    that of the pass with the median time, after a pass that compiles. Short passes are repeated."""
+    """The curve of a method, from the folder if it is there. Otherwise the method runs: after a
+    pass that compiles, short passes are repeated, and the curve is from that of median time."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
@@ -191,19 +191,19 @@ def draw(folder: Path) -> None:
     # the first averages are omitted, because they are large
     skip = max(20, provenance["examples"] // 200)
     late = curves[curves["t"] > skip]
-    metric = {name: tidy.lines(late, name) for name in late["metric"].unique()}
+    metrics = {name: tidy.lines(late, name) for name in late["metric"].unique()}
     examples, seconds = "examples $n$", "seconds, without compilation"
-    loss = metric["average_loss"]
+    loss = metrics["average_loss"]
     plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
     plots.streams(
-        folder / "time.png", metric["seconds"], title, seconds, examples, log=True, slopes=True
+        folder / "time.png", metrics["seconds"], title, seconds, examples, log=True, slopes=True
     )
-    at_time = {name: (metric["seconds"][name][1][0], values) for name, (_, values) in loss.items()}
+    at_time = {name: (metrics["seconds"][name][1][0], values) for name, (_, values) in loss.items()}
     plots.streams(
         folder / "loss_at_time.png", at_time, title, "average squared loss", seconds, log=True
     )
-    if "error_rate" in metric:
-        plots.streams(folder / "error.png", metric["error_rate"], title, "0/1 error", examples)
+    if "error_rate" in metrics:
+        plots.streams(folder / "error.png", metrics["error_rate"], title, "0/1 error", examples)
 
 
 @cli.command

@@ -31,8 +31,8 @@ GAMMAS = (0.25, 2**0.5 - 1, 0.75)
 FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
 DATA = "generated, capacity condition with equality"
-SIZES = np.linspace(0, 1, 201)  # a of the curves
-MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+SIZES = np.linspace(0, 1, 201)  # exponents a of the curves
+MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)  # exponents a of the points
 
 COUNTS = [256, 512, 1024, 2048, 4096]  # n
 
@@ -49,7 +49,7 @@ Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
 
 def minimax(lines: list[Line]) -> tuple[float, float]:
-    """(l, value): the exponent l in [0, 1] at which the maximum of the lines is smallest, and that
+    """(l, value): the l in [0, 1] at which the maximum of the lines is smallest, and this
     maximum."""
     candidates = [0.0, 1.0]
     for (s, i), (t, j) in combinations(lines, 2):
@@ -88,8 +88,8 @@ class Cosines:
 
     def features(self, x: Array) -> Array:
         """The features [n, R]."""
-        number = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
-        return jnp.sqrt(2.0) * self.scale[None, :] * jnp.cos(jnp.pi * number[None, :] * x)
+        i = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
+        return jnp.sqrt(2.0) * self.scale[None, :] * jnp.cos(jnp.pi * i[None, :] * x)
 
 
 def scales(gamma: ArrayLike) -> Array:
@@ -115,11 +115,11 @@ def regrets(
     keys: Array, gamma: Array, n_features: Array, regularization: Array, count: int
 ) -> Array:
     """The regret [S] of PKAWV with the first `n_features` features after n = count examples."""
-    number, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
+    i, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
 
     def regret_of(key: Array) -> Array:
         xs, mean, ys = stream(key, gamma, count)
-        features = Cosines(jnp.where(number <= n_features, scale, 0))
+        features = Cosines(jnp.where(i <= n_features, scale, 0))
         forecaster = online.PKAWV(features, regularization)
         state = forecaster.init(xs[0], key)
         forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
@@ -131,7 +131,7 @@ def regrets(
 def measure(
     gamma: float, a: float, counts: list[int], seeds: int
 ) -> tuple[float, float, np.ndarray]:
-    """(b, its standard error over seeds, regrets [N,S]); b is the slope of log regret on log n."""
+    """(b, standard error of b over seeds, regrets [N,S]); b is the slope of log regret on log n."""
     power, _ = exponent("beforehand", gamma, a)  # lambda = n^power
     keys = jax.random.split(jax.random.key(0), seeds)
     rows = []
@@ -157,8 +157,8 @@ def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
 
 
 def draw(folder: Path) -> None:
-    """Draws rates.png, with one panel for each gamma, from the summary in the folder and those of
-    `kors_rates` in neighbouring folders."""
+    """Draws rates.png, with one panel for each gamma, from the summaries in the folder and in the
+    neighbouring folders of `kors_rates`."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     neighbours = {}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
@@ -189,8 +189,8 @@ def draw(folder: Path) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser, --counts and those of `cli.parse`. Exits with a message if a slope
-    cannot be computed from the seeds and counts."""
+    """The options of the parser, of `cli.parse`, and --counts. Exits with a message if the seeds and
+    counts do not determine a slope with an error."""
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
     options = cli.parse(parser)
     counts = options.counts

@@ -5,7 +5,7 @@ on other rows, with three scalings of the inputs.
 
 PKAWV approaches the fit to all rows as n grows. The error of that fit on new rows should lie
 between the two errors here: the first is too low, because the same rows determine the fit, and the
-second is too high, because it is that of fits to four fifths of the sample.
+second is too high, because its fits have four fifths of the sample.
 
 The inputs are scaled to [-1, 1] as in the paper, to [0, 1] as in the authors' code, or to columns
 of mean 0 and variance 1.

@@ -129,7 +129,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
 def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half, leads, level):
     clear = (1.0, 0.1)
     assert claims.leads([clear, (centre, half)], 0.05) is leads
-    assert claims.level([(0.0, 0.01), (centre, half)], 0.02) is level
+    assert claims.within([(0.0, 0.01), (centre, half)], 0.02) is level
 
 
 def test_intervals_of_few_runs_have_wide_quantiles():
