@@ -299,7 +299,7 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     """The intervals of `_gaps` for ascents from uniform points; empty if there are no such runs."""
     try:
         uniform_start = read_sibling(source, "tuning_start")
-        [(_, regret)] = lines(uniform_start, "regret", problem).values()
+        [(_, its_regret)] = lines(uniform_start, "regret", problem).values()
     except Missing:
         return {}
     curves = lines(source, "regret", problem)
@@ -310,7 +310,7 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     )
     count = min(len(f_star), len(its_f_star))
     shift = np.subtract(f_star[:count], its_f_star[:count])[:, None]
-    return _gaps(regrets | {JUDGED_FORM: regret[:count] + shift}, JUDGED_FORM)
+    return _gaps(regrets | {JUDGED_FORM: its_regret[:count] + shift}, JUDGED_FORM)
 
 
 def _for_both_starts(

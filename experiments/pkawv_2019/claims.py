@@ -276,21 +276,21 @@ def reaches_optimum(source: Source) -> Finding:
 
 def on_the_line(source: Source) -> Finding:
     """The distances between measured exponents and the bounds, with half widths of intervals."""
-    text, farthest, largest_end, above_count, count = [], 0.0, 0.0, 0, 0
+    text, farthest, largest_end, n_above, count = [], 0.0, 0.0, 0, 0
     for gamma, rows in entry(source, "measured").items():
         gaps = []
         for a in rows:
             row = ("measured", gamma, a)
             gap = number(source, *row, "exponent") - number(source, *row, "bound")
             gaps.append((abs(gap), 1.96 * number(source, *row, "standard_error")))
-            above_count += gap > gaps[-1][1]
+            n_above += gap > gaps[-1][1]
             largest_end = max(largest_end, gap + gaps[-1][1])
         count += len(gaps)
         far = max(gaps, key=sum)
         farthest = max(farthest, sum(far))
         text.append(f"gamma {gamma}: {interval_text(far, 3)}")
     return Finding(
-        f"Largest distance of a measured exponent from the bound: {'; '.join(text)}; {above_count} of"
+        f"Largest distance of a measured exponent from the bound: {'; '.join(text)}; {n_above} of"
         f" {count} exponents are above the bound beyond their interval, and the largest upper end"
         f" is {largest_end:.2f} above it.",
         farthest <= EXPONENT_TOLERANCE,

@@ -189,7 +189,7 @@ def draw(folder: Path) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser, of `cli.parse`, and --counts. Exits with a message if the seeds and
+    """The options of the parser, of `cli.parse`, and --counts. Exits with a message if seeds and
     counts do not determine a slope with an error."""
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
     options = cli.parse(parser)
