@@ -163,8 +163,8 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, from the folder if it is there. Otherwise the method runs: after a
-    pass that compiles, short passes are repeated, and the curve is from that of median time."""
+    """The curve of a method, read from the folder if it is there. Otherwise a pass that compiles
+    comes first, then timed passes (several if they are short); the one of median time counts."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
