@@ -40,7 +40,7 @@ SMALL = {
     ),
     "tables.reactions": "--tables deoxyfluorination --seeds 2",
     "tables.scale": "--methods jsketch random_forest --counts 2000",
-    "tables.streams": "--limit 500",
+    "tables.streams": "--limit 500 --data casp generated",
 }
 # the horizon includes 2,000 initial evaluations
 AFTER_INITIAL = "--horizon 2100 --seeds 2"
