@@ -14,7 +14,6 @@ from experiments.results import tidy
 MODULES = {
     "sweep": "sweep.heat_maps",
     "tables": "tables.aggregate",
-    "tables.streams": "pkawv_2019.large_scale",
 }
 
 

@@ -1,11 +1,12 @@
-"""Comparison of `jsketch.minimize`, the TPE of Optuna and random search on five scikit-learn models
-with mixed hyperparameters: the cross-validated loss, and the seconds of the sampler.
+"""Comparison of `jsketch.minimize`, the TPE of Optuna, BoTorch and random search on five
+scikit-learn models with mixed hyperparameters: the cross-validated loss, and the seconds of the
+sampler.
 
 python -m experiments.bench.tuning                       every problem and sampler, 10 seeds
 python -m experiments.bench.tuning --only svm knn --seeds 3
 
 Finished runs are saved in the file of --out, and a later call with the same file adds runs. TPE
-needs the package optuna.
+needs the package optuna, BoTorch the package botorch.
 """
 
 import time
@@ -36,6 +37,8 @@ from jsketch.box import Category, Integer, Real
 EVALUATIONS = (20, 40)  # evaluations after which the best value is compared
 FOLDS = 3
 ROWS = 500  # at most so many rows of a data set are used
+# of BoTorch: steps of a fit, and candidates and restarts of the search for the next point
+FIT_STEPS, CANDIDATES, RESTARTS = 50, 512, 4
 
 
 class Problem(NamedTuple):
@@ -164,7 +167,64 @@ def _suggest(trial: Any, hyperparameter: Any) -> Any:
     return trial.suggest_categorical(h.name, h.choices)
 
 
-SAMPLERS = {"jsketch": with_jsketch, "tpe": with_tpe, "random": with_random}
+def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
+    """BoTorch for mixed inputs: MixedSingleTaskGP, the logarithm of expected improvement, and
+    optimize_acqf_mixed_alternating, with fewer steps of fit and search than by default, which take
+    minutes a run. Like `minimize`, it begins with 3 points more than there are hyperparameters.
+    Numbers and integers are scaled to [0, 1]."""
+    import torch
+    from botorch.acquisition import LogExpectedImprovement
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import MixedSingleTaskGP
+    from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    torch.manual_seed(seed)
+    integers: dict[int, list[float]] = {}
+    categories: dict[int, list[float]] = {}
+    for i, h in enumerate(space.hyperparameters):
+        if isinstance(h, Integer):
+            integers[i] = [h.encode(value) for value in range(h.low, h.high + 1)]
+        elif isinstance(h, Category):
+            categories[i] = [float(number) for number in range(h.count)]
+    d = len(space.names)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).repeat(1, d)
+    for i, values in (integers | categories).items():
+        bounds[:, i] = torch.tensor([values[0], values[-1]], dtype=torch.float64)
+
+    def value_at(point: Any) -> float:
+        units = [
+            (number + 0.5) / len(categories[i]) if i in categories else number
+            for i, number in enumerate(point.tolist())
+        ]
+        return loss(**space.decode(10 * np.clip(units, 0, 1)))
+
+    x = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(d + 3).to(torch.float64)
+    for i, values in (integers | categories).items():
+        x[:, i] = torch.tensor(values, dtype=torch.float64)[(x[:, i] * len(values)).long()]
+    y = [value_at(point) for point in x]
+    while len(y) < evaluations:
+        targets = -torch.tensor(y, dtype=torch.float64)[:, None]
+        model = MixedSingleTaskGP(x, targets, list(categories))
+        likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
+        fit_gpytorch_mll(likelihood, optimizer_kwargs=dict(options=dict(maxiter=FIT_STEPS)))
+        chosen, _ = optimize_acqf_mixed_alternating(
+            LogExpectedImprovement(model, targets.max()),
+            *(bounds, integers, categories),
+            options=dict(maxiter_alternating=RESTARTS),
+            raw_samples=CANDIDATES,
+            num_restarts=RESTARTS,
+        )
+        x = torch.cat([x, chosen])
+        y.append(value_at(chosen[0]))
+
+
+SAMPLERS = {
+    "jsketch": with_jsketch,
+    "tpe": with_tpe,
+    "botorch": with_botorch,
+    "random": with_random,
+}
 
 
 def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,10 @@ METHODS: dict[str, tuple[str | None, int]] = {
     "botorch": ("botorch_ei", BATCH),
 }
 COUNTS = (10_000, 100_000, 1_000_000)
-PROCESS = "import sys; from experiments.tables import scale; scale.print_measurement(*sys.argv[1:])"
+PROCESS = (
+    "import sys; from experiments.tables import scale, {0};"
+    " scale.print_measurement({0}.measure, *sys.argv[1:])"
+)
 CPU_LIMIT_STATUS = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
 
 
@@ -57,22 +61,26 @@ def measure(method: str, count: int) -> dict[str, Any]:
     )
 
 
-def print_measurement(method: str, count: str, limit: str) -> None:
+def print_measurement(
+    measure: Callable[..., dict[str, Any]], arguments: str, cpu_limit: str
+) -> None:
     """The program of the process that `in_process` starts."""
-    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_limit), resource.RLIM_INFINITY))
     cli.set_up_jax(cached=False)
-    print(json.dumps(measure(method, int(count))))
+    print(json.dumps(measure(**json.loads(arguments))))
 
 
-def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
-    """`measure` in a new process; None if it takes more than `limit` CPU seconds. Raises ValueError
-    if it fails."""
-    command = [sys.executable, "-c", PROCESS, method, str(count), str(limit)]
+def in_process(module: str, cpu_limit: int, **arguments: Any) -> dict[str, Any] | None:
+    """measure(**arguments) of a module of this folder in a new process; None if it takes more than
+    `cpu_limit` CPU seconds. Raises ValueError if it fails."""
+    program = PROCESS.format(module)
+    command = [sys.executable, "-c", program, json.dumps(arguments), str(cpu_limit)]
     done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
     if done.returncode == CPU_LIMIT_STATUS:
         return None
     if done.returncode:
-        raise ValueError(f"{method} failed: {done.stderr.strip().splitlines()[-1]}")
+        reason = done.stderr.strip().splitlines()[-1]
+        raise ValueError(f"{module} failed with {arguments}: {reason}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -112,7 +120,11 @@ def main() -> None:
             for count in options.counts:
                 # a larger pool takes longer than a smaller one that was stopped
                 stopped = None in rows[method].values()
-                measurement = None if stopped else in_process(method, count, options.limit)
+                measurement = (
+                    None
+                    if stopped
+                    else in_process("scale", options.limit, method=method, count=count)
+                )
                 rows[method][str(count)] = measurement
                 print(f"{method}, {count:,}: {measurement}", flush=True)
         results.write(dict(config=config, packages=versions, rows=rows))

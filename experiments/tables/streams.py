@@ -1,82 +1,161 @@
-"""Loss against time on the stream casp: PKAWV and FOGD of this project, stochastic gradient steps
-of scikit-learn in Fourier features, and river's linear regression and tree.
+"""Loss, seconds and memory of forecasters on five streams: PKAWV, Nystrom-AWV and FOGD of this
+project, stochastic gradient steps of scikit-learn in Fourier features, and river's linear
+regression and tree.
 
     python -m experiments.tables.streams --out results/tables/streams
 
-Inputs are in [0, 1] and labels in [-1, 1], in the order of a shuffle. Every prediction is made
-before its label is used; scikit-learn predicts blocks of 64 examples. Seconds are those of the
-second of two passes for the compiled forecasters.
+The streams are those of the PKAWV paper (inputs in [0, 1], labels in [-1, 1], in the order of a
+shuffle), and one that is GENERATED: d = 8, uniform inputs, the sine of a random linear function and
+noise. Every prediction is made before its label is used, and is clipped to [-1, 1]; scikit-learn
+predicts blocks of 64 examples. Each measurement has a separate process, and the seconds of the
+compiled forecasters are without compilation.
 """
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice, product
 from typing import Any
 
+import jax
 import numpy as np
 
 from experiments import cli
 from experiments.contrib import drift
 from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
-from experiments.results import environment, outputs, tidy
-from jsketch import kernels, online
-from jsketch.sketch.taylor import Taylor
+from experiments.results import environment, outputs
+from experiments.tables import scale
+from jsketch import kernels, loops, online
+from jsketch.sketch.kors import Sampling
+from jsketch.sketch.taylor import Taylor, basis_size
 
-LENGTHSCALE, FREQUENCIES = 1.0, 1_000
-COMPILED = ("pkawv", "fogd")
+COMPILED = ("pkawv", "nystrom_awv", "fogd")
 METHODS = (*COMPILED, "sgd_fourier", "river_linear", "river_tree")
+GENERATED, INPUTS, NOISE = "generated", 8, 0.1
+LONGEST = 10_000_000  # examples of the generated stream
+FREQUENCIES = 1_000
+LARGEST_BASIS = 500  # Taylor features of PKAWV, whose degree is at most 3
+Block = tuple[np.ndarray, np.ndarray]  # inputs [k, d] and labels [k]
 
 
-def predictions(
-    method: str, xs: np.ndarray, ys: np.ndarray
-) -> Iterator[tuple[np.ndarray | list[float], int]]:
-    """(predictions, size) of consecutive chunks of the stream; the size is 0 for other packages."""
-    if method.startswith("river"):
-        yield from (([value], 0) for value in drift.river_predictions(method, xs, ys))
-    elif method == "sgd_fourier":
-        from sklearn.kernel_approximation import RBFSampler
+def generated(examples: int) -> Iterator[Block]:
+    """The blocks of the generated stream."""
+    weights = np.random.default_rng(0).standard_normal(INPUTS)
+    for begin in range(0, examples, large_scale.CHUNK):
+        random, count = np.random.default_rng(begin + 1), min(large_scale.CHUNK, examples - begin)
+        xs = random.random((count, INPUTS))
+        ys = 0.8 * np.sin(xs @ weights) + NOISE * random.standard_normal(count)
+        yield xs, np.clip(ys, -1, 1)
 
-        gamma = 0.5 / LENGTHSCALE**2
-        features = RBFSampler(gamma=gamma, n_components=FREQUENCIES, random_state=0).fit(xs[:1])
-        yield from ((part, 0) for part in large_scale.predict_sgd(features, xs, ys, 0))
+
+def make_forecaster(method: str, inputs: int, examples: int, lengthscale: float) -> Any:
+    """One of the compiled forecasters."""
+    kernel = kernels.Gaussian(lengthscale)
+    if method == "fogd":
+        return online.FOGD(kernel, examples**-0.5, FREQUENCIES)
+    if method == "nystrom_awv":
+        memory = examples + large_scale.CHUNK
+        return online.NystromAWV(kernel, sampling=Sampling(1.0, 1.0, 0.5, "code"), memory=memory)
+    degree = max(k for k in (1, 2, 3) if basis_size(inputs, k) <= LARGEST_BASIS)
+    return online.PKAWV(Taylor(inputs, degree, lengthscale))
+
+
+def predictions_of_river(method: str, blocks: Iterable[Block]) -> Iterator[list[float]]:
+    model = drift.river_models()[method]()
+    for xs, ys in blocks:
+        predictions = []
+        for row, y in zip(xs.tolist(), ys.tolist(), strict=True):
+            x = dict(enumerate(row))
+            predictions.append(float(model.predict_one(x) or 0))
+            model.learn_one(x, y)
+        yield predictions
+
+
+def predictions_of_sgd(blocks: Iterable[Block], lengthscale: float) -> Iterator[np.ndarray]:
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.linear_model import SGDRegressor
+
+    features = RBFSampler(gamma=0.5 / lengthscale**2, n_components=FREQUENCIES, random_state=0)
+    model, fitted = SGDRegressor(random_state=0), False
+    for xs, ys in blocks:
+        # the random features depend only on the number of inputs
+        zs = features.fit_transform(xs) if not fitted else features.transform(xs)
+        predictions = np.zeros(len(ys))
+        for begin in range(0, len(ys), large_scale.SKLEARN_BLOCK):
+            part = slice(begin, begin + large_scale.SKLEARN_BLOCK)
+            if fitted:
+                predictions[part] = model.predict(zs[part])
+            model.partial_fit(zs[part], ys[part])
+            fitted = True
+        yield predictions
+
+
+def average_loss(predictions: Iterable[Any], blocks: Iterable[Block]) -> float:
+    """The average squared loss of predictions that are clipped to [-1, 1]."""
+    total, count = 0.0, 0
+    for values, (_, ys) in zip(predictions, blocks, strict=True):
+        total += float(np.sum((np.clip(values, -1, 1) - ys) ** 2))
+        count += len(ys)
+    return total / count
+
+
+def measure(name: str, method: str, examples: int | None, data_dir: str | None) -> dict[str, Any]:
+    """Loss, seconds, CPU seconds and peak memory of a pass over the first examples of a stream, in
+    this process. Reading or generating the examples is included."""
+    lengthscale = 4.0 if name == "susy" else 1.0
+    if name == GENERATED:
+        n, inputs = examples or LONGEST, INPUTS
+        blocks = partial(generated, n)
     else:
-        forecaster: Any = online.PKAWV(Taylor(xs.shape[1], 3, LENGTHSCALE))
-        if method == "fogd":
-            kernel = kernels.Gaussian(LENGTHSCALE)
-            forecaster = online.FOGD(kernel, len(ys) ** -0.5, FREQUENCIES)
-        yield from large_scale.predict_compiled(forecaster, xs, ys, 0)
+        data = streams.load_stream(name, "authors", data_dir, limit=examples)
+        n, inputs = data.xs.shape
+        blocks = partial(loops.chunks, data.xs, data.ys, large_scale.CHUNK)
 
+    def predictions(source: Iterable[Block]) -> Iterator[Any]:
+        if method == "sgd_fourier":
+            yield from predictions_of_sgd(source, lengthscale)
+        elif method in COMPILED:
+            forecaster = make_forecaster(method, inputs, n, lengthscale)
+            for forecasts, _ in loops.prequential(forecaster, source, jax.random.key(0)):
+                yield np.asarray(forecasts.prediction)
+        else:
+            yield from predictions_of_river(method, source)
 
-def one_pass(method: str, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """Average losses of predictions clipped to [-1, 1] and seconds, both at points of the stream,
-    and the CPU seconds of the pass."""
-    start = time.process_time()
-    curve = large_scale.curve_of(lambda: predictions(method, xs, ys), ys, bound=1.0)
-    cpu = np.asarray(time.process_time() - start)
-    metrics = {name: curve[name] for name in ("average_loss", "seconds")}
-    return dict(t=curve["n"], **metrics, cpu_seconds=cpu)
+    if method in COMPILED:
+        # a growing dictionary compiles in the whole pass
+        first_pass = blocks() if method == "nystrom_awv" else islice(blocks(), 2)
+        deque(predictions(first_pass), maxlen=0)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    loss = average_loss(predictions(blocks()), blocks())
+    return dict(
+        examples=n,
+        average_loss=loss,
+        seconds=time.perf_counter() - began,
+        cpu_seconds=time.process_time() - began_cpu,
+        peak_gigabytes=environment.peak_memory() / 1e9,
+    )
 
 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, data_dir=None, limit=None)
+    cli.add_choices(parser, "--data", (*streams.NAMES, GENERATED))
     cli.add_choices(parser, "--methods", METHODS)
+    limit_help = "CPU seconds of a process (default %(default)s)"
+    parser.add_argument("--cpu-limit", type=cli.count, default=3_600, help=limit_help)
     options = cli.parse(parser)
     versions = environment.package_versions("scikit-learn", "river")
-    stream = streams.load_stream("casp", "authors", options.data_dir, limit=options.limit)
-    config = dict(methods=options.methods, limit=options.limit)
+    config = {name: getattr(options, name) for name in ("data", "methods", "limit", "cpu_limit")}
+    folder = None if options.data_dir is None else str(options.data_dir.absolute())
     with outputs.results_folder(options, "tables.streams", config) as results:
-        runs, final = [], {}
-        for method in options.methods:
-            for _ in range(2 if method in COMPILED else 1):
-                arrays = one_pass(method, stream.xs, stream.ys)
-            runs.append(tidy.Run(dict(problem="casp", algorithm=method), 0, arrays))
-            final[method] = dict(
-                average_loss=float(arrays["average_loss"][-1]),
-                seconds=float(arrays["seconds"][-1]),
-                cpu_seconds=float(arrays["cpu_seconds"]),
-            )
-            print(method, final[method], flush=True)
-        summary = dict(config=config, packages=versions, examples=len(stream.ys), methods=final)
-        results.write(summary, runs, f"casp, n = {len(stream.ys):,}")
-        large_scale.draw(options.out)
+        rows: dict[str, dict[str, Any]] = {}
+        for name, method in product(options.data, options.methods):
+            if (name, method) == (GENERATED, "nystrom_awv"):
+                continue  # it keeps all examples
+            arguments = dict(name=name, method=method, examples=options.limit, data_dir=folder)
+            measurement = scale.in_process("streams", options.cpu_limit, **arguments)
+            rows.setdefault(name, {})[method] = measurement
+            print(f"{name}, {method}: {measurement}", flush=True)
+        results.write(dict(config=config, packages=versions, rows=rows))
