@@ -123,7 +123,7 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
 TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
 METHODS = {
     "suggest_10": Method("jsketch, batches of 10", with_suggest, 10),
-    "suggest_1": Method("jsketch, one at a time", with_suggest, seeds=3),
+    "suggest_1": Method("jsketch, one at a time", with_suggest, seeds=5, evaluations=100),
     "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, 10),
     "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, 10, 5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),

@@ -109,7 +109,8 @@ def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
 
     def run(table, method, seed, level):
         curve = np.full(100, level)
-        arrays = dict(t=np.arange(1, 101), simple_regret=curve, cpu_seconds=np.array(2.0))
+        regrets = dict(simple_regret=curve, mean_regret=curve**2)
+        arrays = dict(t=np.arange(1, 101), **regrets, cpu_seconds=np.array(2.0))
         return tidy.Run(dict(problem=table, algorithm=method), seed, arrays)
 
     levels = dict(suggest_10=2.0, tpe=1.0, random=4.0)
@@ -140,7 +141,9 @@ def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
     np.testing.assert_allclose(np.stack(scores["suggest_10"]), [[2 / 4.5, 3 / 4.5]] * 2)
     table = pd.read_csv(tmp_path / aggregate.SCORES)
     ours = table[table["method"] == "jsketch, batches of 10"]
-    assert ours["score"].tolist() == [0.556] * 4 and (ours["low"] < 0.556).all()
+    # the squares of the regrets are 4 and 9, and those of random search have the mean 20.5
+    assert ours["score"].tolist() == [0.556] * 4 + [0.317] * 4
+    assert (ours["low"] < ours["score"]).all()
 
 
 def test_a_run_has_the_regret_of_its_readings():
@@ -149,3 +152,7 @@ def test_a_run_has_the_regret_of_its_readings():
     readings = TABLE.pool.readings(1)[arrays["arm"]]
     expected = np.minimum.accumulate(-readings) / LEAST - 1
     np.testing.assert_allclose(arrays["simple_regret"], expected, atol=1e-12)
+    for t in range(20):
+        best = arrays["arm"][readings[: t + 1].argmax()]
+        difference = TABLE.pool.values.max() - TABLE.pool.values[best]
+        assert arrays["mean_regret"][t] == pytest.approx(difference / LEAST, abs=1e-12)
