@@ -134,8 +134,8 @@ COMPONENTS: dict[str, tuple[str, str]] = {
     ),
     "the problem": (
         "arms mean_reward sample",
-        "an object with arms, mean_reward and a method sample, such as problems.finite_arms(...),"
-        " or, for a function on the host, an argument of drive",
+        "an object with arms, mean_reward and a method sample, such as problems.finite_arms(...)"
+        " (for a function on the host call drive)",
     ),
 }
 

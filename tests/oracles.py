@@ -51,7 +51,7 @@ def of_observations(gram, dictionary, observed, rewards, lam):
     """`sketched` after the observations with the indices `observed`; observation i is at point i.
     With an empty dictionary the posterior is the prior."""
     if not len(dictionary):
-        return np.zeros(len(gram)), gram / lam, gram / lam, np.diag(gram), 0.0
+        return np.zeros(len(gram)), gram / lam, np.zeros_like(gram), np.diag(gram), 0.0
     counts = np.bincount(observed, minlength=len(gram)).astype(float)
     sums = np.bincount(observed, rewards[observed], minlength=len(gram))
     return sketched(gram, dictionary, counts, sums, lam)

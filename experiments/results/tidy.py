@@ -35,6 +35,7 @@ RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
 METRICS = {
     "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
     "simple_regret": "regret of the best arm evaluated so far",
+    "mean_regret": "regret of the mean of all readings of the setting with the best reading so far",
     "rounds": "rounds (batches) started up to evaluation t",
     "batch_size": "evaluations in the batch of evaluation t",
     "dictionary": "inducing points (distinct arms, for exact posteriors) after the round of"

@@ -1,5 +1,5 @@
 """Seconds and memory of one batch of 96 from pools of 10,000 to 1,000,000 candidates after 500
-evaluations: `jsketch.suggest`, a random forest of scikit-learn, PHYSBO, and BoTorch.
+evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
 
     python -m experiments.tables.scale --out results/tables/scale
 
@@ -30,7 +30,6 @@ INPUTS, OBSERVED, BATCH, NOISE = 8, 500, 96, 0.1
 METHODS: dict[str, tuple[str | None, int]] = {
     "jsketch": (None, BATCH),
     "random_forest": ("random_forest", BATCH),
-    "physbo": ("physbo_ts", BATCH),
     "botorch_first_pick": ("botorch_ei", 1),
     "botorch": ("botorch_ei", BATCH),
 }
@@ -111,9 +110,8 @@ def main() -> None:
     parser.add_argument("--limit", type=cli.count, default=300, help=limit_help)
     options = cli.parse(parser)
     chosen = [METHODS[method][0] for method in options.methods]
-    botorch = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
-    physbo = ("physbo",) if "physbo_ts" in chosen else ()
-    versions = environment.package_versions("scikit-learn", *botorch, *physbo)
+    packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
+    versions = environment.package_versions("scikit-learn", *packages)
     config = dict(methods=options.methods, counts=options.counts, limit=options.limit)
     with outputs.results_folder(options, "tables.scale", config) as results:
         rows: dict[str, dict[str, Any]] = {}

@@ -123,8 +123,8 @@ class WindowBKB(BKB):
         length = state.window.arms.shape[0]
         if length != self.window:
             raise ValueError(
-                f"the state has a window of {length} observations, and the bandit one of"
-                f" {self.window}: call `init` of this bandit."
+                f"the state has a window of {length} observations, and the bandit has window ="
+                f" {self.window}: call its `init`."
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums

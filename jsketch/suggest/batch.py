@@ -295,7 +295,7 @@ def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: in
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"
-            " smaller batch first, and use its values to choose the next one."
+            " smaller batch first, and choose the rest with its values."
         )
     available = int((~unavailable).sum())
     if batch > available:

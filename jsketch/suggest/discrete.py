@@ -82,6 +82,8 @@ class Tanimoto:
     packed: bool = struct.field(pytree_node=False, default=True)
 
     def gram(self, x: Array, y: Array) -> Array:
+        x = jnp.asarray(x)
+        y = jnp.asarray(y, x.dtype)  # words of both are joined alike
         if self.packed:
             size_x = lax.population_count(x.astype(jnp.int32)).sum(1).astype(x.dtype)
             size_y = lax.population_count(y.astype(jnp.int32)).sum(1).astype(x.dtype)

@@ -39,6 +39,11 @@ def test_bits_survive_float32():
     gram = discrete.Tanimoto().gram(single, single)
     packed = jnp.asarray(pack_bits(BITS))
     np.testing.assert_allclose(gram, discrete.Tanimoto().gram(packed, packed), atol=1e-6)
+    mixed = discrete.Tanimoto().gram(single, pack_bits(BITS))
+    np.testing.assert_array_equal(mixed, gram)
+    with jax.enable_x64(False):
+        of_arrays = discrete.Tanimoto().gram(pack_bits(BITS), pack_bits(BITS))
+    np.testing.assert_array_equal(of_arrays, gram)
 
 
 def test_min_max_is_the_ratio_of_sums():
