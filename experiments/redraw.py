@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments import cli, commands
 from experiments.results import tidy
 
-# {experiment: module with its `draw`}, where the module has another name
+# {experiment: the module of its `draw`}, where their names differ
 MODULES = {
     "sweep": "sweep.heat_maps",
     "tables": "tables.aggregate",

@@ -69,9 +69,9 @@ def random_problems():
 
 @partial(jax.jit, static_argnums=(1, 3))
 def states_at(bandit, draw, keys, stops):
-    """(problems [S], finished runs [S], states [S, len(stops)] after each number of evaluations in
-    `stops`). The run of a key is on the problem draw(key) and ends at the last stop. Bandits that
-    differ only in numbers share the program."""
+    """(problems [S], finished runs [S], states [S, len(stops)]). The run of a key is on the problem
+    draw(key) and ends at the last stop; its states are those after each number of evaluations in
+    `stops`. Bandits that differ only in numbers do not compile this program again."""
 
     def one(key):
         problem, horizon = draw(key), stops[-1]
@@ -80,7 +80,7 @@ def states_at(bandit, draw, keys, stops):
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
             return progress, progress.state
 
-        # as after a rollout of 0 rounds, which would be compiled as a second program
+        # a rollout of 0 rounds has the same result, but would be a second program to compile
         initial = start(bandit, problem, key, horizon)
         return problem, *jax.lax.scan(until, initial, jnp.array(stops, jnp.int32))
 
@@ -101,7 +101,7 @@ def batch_of(p, ratio, **options):
 
 
 def bounds(p, batch):
-    """(global bounds [B], local bounds [B,A] from k~ and from e) after each pick of a batch."""
+    """(global bounds [B], local ones [B,A] from k~, local ones from e) after each pick."""
     _, full, embedded, _, _ = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]

@@ -167,17 +167,17 @@ def main() -> None:
         # all data are read first, so that an error ends the experiment before its runs
         for data in options.data:
             classifiers.load(data, options.data_dir)
-        parts, table, t = {}, [], np.arange(1, N + T + 1)
+        entries, table, t = {}, [], np.arange(1, N + T + 1)
         runs = load_or_run(options.out, configs, repetitions, make_run, options.jobs)
         for problem, runs_of_methods in runs.items():
-            parts[problem], regrets = summarise(runs_of_methods)
+            entries[problem], regrets = summarise(runs_of_methods)
             for name, values in regrets.items():
                 settings = dict(problem=problem, algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
                 rows = [dict(t=t, regret=row, cumulative_regret=row.sum()) for row in values]
                 table += tidy.runs_of(settings, rows)
         versions = environment.versions() | {"scikit-learn": sklearn.__version__}
-        summary = dict(config=config, repetitions=repetitions, versions=versions, problems=parts)
+        summary = dict(config=config, repetitions=repetitions, versions=versions, problems=entries)
         results.write(summary, table, "tuning with 5 + 25 evaluations")
         draw(options.out)
-    for problem, part in parts.items():
-        summaries.print_table(problem, part["algorithms"])
+    for problem, entry in entries.items():
+        summaries.print_table(problem, entry["algorithms"])

@@ -212,7 +212,7 @@ def below(source: Source, less: str, more: str) -> Finding:
     """One method has less regret than another one, beyond the interval of the difference."""
     gap, more_than_exact = _gap(source, less, more), _gap(source, "kernel_awv", less)
     holds = above([gap])
-    # Kernel-AWV has a point for each example
+    # the size of Kernel-AWV is left out: it has a point for each example
     sizes = [mean(source, "methods", name, "dictionary_size") for name in (less, more)]
     note = (
         f"{label(less)} is above Kernel-AWV by {interval_text(more_than_exact, 1)}. Points or"

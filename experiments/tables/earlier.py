@@ -1,10 +1,10 @@
-"""Measures by how much earlier campaigns lower the regret of `suggest` on a table of HPOLib. The
-earlier campaigns are 60 random settings of each of the three other tables.
+"""Measures by how much earlier campaigns lower the regret of `suggest` on a table of HPOLib. They
+are 60 random settings of each of the three other tables, which have the same grid.
 
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
-Runs of a seed start with the same ten random settings and go on in batches of ten. Values are
-negated logarithms of errors. The regret is relative to the smallest mean error of the table.
+Runs of a seed start with the same ten random settings and go on in batches of ten. `suggest`
+maximizes -log(error). The regret is relative to the smallest mean error of the table.
 """
 
 import jax
@@ -22,13 +22,13 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
     """The regret after each evaluation, [horizon]; `others` are tables of earlier campaigns."""
     table = recorded.load(target)
     features, columns = recorded.features(table.space)
-    values, readings = table.pool.values, -np.log(-table.pool.readings(seed))
+    negated_errors, readings = table.pool.values, -np.log(-table.pool.readings(seed))
     earlier = []
     for index, name in enumerate(others):
         pool = recorded.load(name).pool
-        rows = np.random.default_rng([seed, index]).permutation(len(values))[:EARLIER]
+        rows = np.random.default_rng([seed, index]).permutation(len(negated_errors))[:EARLIER]
         earlier.append((features[rows], -np.log(-pool.readings(seed)[rows])))
-    arms = np.random.default_rng(seed).permutation(len(values))[:FIRST]
+    arms = np.random.default_rng(seed).permutation(len(negated_errors))[:FIRST]
     for index in range((horizon - FIRST) // BATCH):
         key = jax.random.fold_in(jax.random.key(seed), index)
         observed = features, arms, readings[arms]
@@ -38,7 +38,8 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
         else:
             found = suggest(*observed, columns=columns, batch=BATCH, key=key)
         arms = np.append(arms, found.rows)
-    return np.minimum.accumulate((values.max() - values[arms]) / -values.max())
+    best = negated_errors.max()
+    return np.minimum.accumulate((best - negated_errors[arms]) / -best)
 
 
 @cli.command

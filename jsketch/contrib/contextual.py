@@ -70,7 +70,7 @@ class ContextualUCB(widths.KernelBandit):
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
     def _checked_origin(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
-        """Zeros [dimension] in the dtype of the state. Raises ValueError for invalid arguments."""
+        """The point zero [dimension], in the dtype of the state, after checks of all arguments."""
         checks.settings(self)
         checks.positive_integer(dimension=dimension)
         checks.one_key(key=key)
@@ -85,9 +85,9 @@ class ContextualUCB(widths.KernelBandit):
         return x, jnp.asarray(y, x.dtype)
 
 
-def check_points(kernel: Any, x: Any, inputs: int) -> None:
-    """Raises ValueError unless x is a nonempty finite matrix with `inputs` columns."""
-    checks.candidates(x, inputs)
+def check_points(kernel: Any, x: Any, dimension: int) -> None:
+    """Raises ValueError unless x is a nonempty finite matrix with `dimension` columns."""
+    checks.candidates(x, dimension)
     checks.kernel_inputs(kernel, x)
 
 
@@ -100,7 +100,7 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 def info_of_reward(
     info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """The info of a round with one reward y [], with the width of `info`."""
+    """Fills in the fields of `info` that one reward y [] determines; its width stays."""
     return replace(
         info,
         batch_size=jnp.ones((), jnp.int32),

@@ -74,7 +74,7 @@ class DiscountedPKAWV(Forecaster):
 
     def predict(self, state: DiscountedState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
-        leverage = matmul(z, matmul(state.inverse, z)) / discounting.gamma_of(self.discount, z)
+        leverage = matmul(z, matmul(state.inverse, z)) / discounting.gamma_of(self.discount, like=z)
         return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(
@@ -82,7 +82,7 @@ class DiscountedPKAWV(Forecaster):
     ) -> tuple[DiscountedState, ForecastInfo]:
         z = self.features.features(x[None])[0]
         learn = jnp.isfinite(y)
-        inverse = state.inverse / jnp.where(learn, discounting.gamma_of(self.discount, z), 1)
+        inverse = state.inverse / jnp.where(learn, discounting.gamma_of(self.discount, like=z), 1)
         direction = jnp.where(learn, matmul(inverse, z), 0)
         pivot = 1 + matmul(z, direction)
         error = jnp.where(learn, y - matmul(z, state.weights), 0)
@@ -95,7 +95,7 @@ class DiscountedPKAWV(Forecaster):
             inverse = inverse - direction[:, None] * step[None, :]
             weights = weights - step * matmul(row, weights)
         new = DiscountedState(inverse, weights, state.labelled + learn.astype(jnp.int32))
-        new = discounting.symmetrize(new, self.discount)
+        new = discounting.symmetrize_if_discounted(new, self.discount)
         return new, self._info(new, y[None], z[None], (pivot - 1)[None])
 
     def predict_update(
@@ -104,7 +104,7 @@ class DiscountedPKAWV(Forecaster):
         z, learn = self.features.features(x), jnp.isfinite(y)
         learn_rows = partial(self._learn_rows, z=z, y=y)
         new, g, h = discounting.learn_in_short_blocks(self.discount, learn_rows, state, learn, z)
-        new = discounting.symmetrize(new, self.discount)
+        new = discounting.symmetrize_if_discounted(new, self.discount)
         return new, awv_prediction(g, h, self.penalize_current), self._info(new, y, z, h)
 
     def _learn_rows(

@@ -114,7 +114,7 @@ def learn_in_short_blocks(
     return lax.fori_loop(jnp.ones_like(length), (len(learn) + length - 1) // length, step, first)
 
 
-def symmetrize(state: Any, discount: Any) -> Any:
+def symmetrize_if_discounted(state: Any, discount: Any) -> Any:
     """The state, with A^-1 replaced by the mean of A^-1 and its transpose if the discount is below
     1, because rounding then makes the two differ by an amount that grows as gamma^-t."""
     inverse = state.inverse

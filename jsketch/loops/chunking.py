@@ -120,7 +120,7 @@ def _read_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
     """The pairs (xs, ys) of the parts of a file; a part is read when a loop reaches it. Raises
-    ValueError for another kind of file or other columns, FileNotFoundError if there is no file."""
+    ValueError for another format or missing columns, FileNotFoundError if there is no file."""
     kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
         raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")
@@ -131,14 +131,14 @@ def _read_file(
     frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed)
     try:
         first = next(frames, None)
-    except ValueError as error:  # of pandas and pyarrow, without the path
+    except ValueError as error:  # the errors of pandas and pyarrow lack the path
         raise ValueError(f"{path} cannot be read: {error}") from error
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
     words = ", ".join(map(str, columns))
     if target is None:
-        raise ValueError(f"target is the column of the labels; {path} has {words}.")
+        raise ValueError(f"target must be the column of the labels, one of {words} in {path}.")
     if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
         raise ValueError(
             f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."

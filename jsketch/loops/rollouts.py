@@ -147,11 +147,11 @@ def rollout(
     progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
-    Returns a `BoxRun` over a box, and over arms a `Progress` at the capacity of the algorithm. The
-    caller checks its flags `overflow`, `nonfinite` and `exhausted`: if one of them is set, the run
-    has ended early at `progress.t`, and its trace is valid up to there.
+    Returns a `BoxRun` over a box, and over arms a `Progress`, whose capacity does not grow. The
+    caller checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`: if one is set,
+    the run has ended early at `progress.t`, and its trace is valid up to there.
 
-    Raises ValueError for an invalid box and for an objective with other arguments or results.
+    Raises ValueError if the box, or an argument or a result of its objective, is invalid.
     """
     checks.horizon(horizon)
     checks.component("the algorithm", algorithm, pytree=True)
@@ -169,7 +169,7 @@ def rollout(
     regrets = jnp.max(mean_reward) - mean_reward
 
     def one_round(p: Progress) -> Progress:
-        # the domain stays out of the carry: under vmap a carried array is copied for every seed
+        # the carry is without the domain, because vmap would copy it for every seed
         state = replace(p.state, domain=problem.arms)
         query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
         if not hasattr(query, "mask"):

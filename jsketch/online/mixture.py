@@ -68,9 +68,9 @@ class Mixture(Forecaster):
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
 
-    An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently,
-    in a block from its first NaN on. `info.diverged` marks it, and `prequential` and `Live` warn.
-    The bound against the other experts still holds.
+    An expert diverges if its state is not finite or its prediction is NaN. It has no weight from
+    then on: in a block, from its first NaN on. `info.diverged` marks it; `prequential` and `Live`
+    warn. The bound against the other experts still holds.
     """
 
     forecaster: Any
@@ -79,12 +79,12 @@ class Mixture(Forecaster):
     learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
 
-    grows = True
+    grows = True  # `grow` is called only if an expert overflows
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
 
     @property
     def takes(self) -> str:
-        """The attribute `takes` of the experts."""
+        """What the experts take, one of `base.TAKES`."""
         return takes(self.forecaster)
 
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
@@ -93,7 +93,7 @@ class Mixture(Forecaster):
         checks.settings(self)
         x, count = checks.example(x), _check_grid(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
-            # numbers cannot be checked under vmap
+            # `init` checks numbers only outside of vmap
             for expert in self._experts(count):
                 expert.init(x, key)
         init = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))

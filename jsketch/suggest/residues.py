@@ -53,7 +53,7 @@ def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
     if wrong:
         raise ValueError(
             f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, lower-case"
-            " letters and other letters have no properties. Read the column as a sequence instead."
+            " letters and other letters have no properties. Use --sequence, not --protein."
         )
     table = np.array([RESIDUES[letter] for letter in levels])[index]
     varying = np.ptp(table, axis=0) > 0

@@ -87,7 +87,7 @@ def test_ek_ucb_is_the_dense_projection(runs):
     assert not np.asarray(info.overflow).any()
 
 
-def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
+def test_ek_ucb_is_k_ucb_where_every_point_joins(runs):
     """The posteriors of both methods are the dense one, to 1e-8."""
     all_join = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
     state, (mean, variance), info = runs["k_ucb"]
@@ -107,7 +107,7 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
 def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
-    """A dictionary is drawn when 1 + the sum of variances exceeds C, and while it is empty."""
+    """A dictionary is drawn if it is empty or 1 + the sum of variances exceeds `ratio`."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)

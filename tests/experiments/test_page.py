@@ -133,7 +133,7 @@ def test_cells_hold_the_best_values(goal, best):
 
 
 def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
-    """The dot of a mean below the lower bound would be beside the axis."""
+    """Means below the lower bound are drawn at it; they would be plotted outside the axes."""
     figures = []
     monkeypatch.setattr(pictures, "_png", figures.append)
     results = compute_results(tmp_path, reactions(), "--bounds 0 70")
@@ -148,8 +148,8 @@ def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
     pictures.leave_one_out(results)
     pictures.grid(results, *(effect.factor for effect in effects[:2]))
     *others, grid = (figure.axes[0] for figure in figures)
-    ligand, base, heat, left_out = (axes.dataLim for axes in others)
-    assert ligand.x0 == base.x0 == heat.y0 == left_out.x0 == grid.images[0].get_array().min() == 0
+    ligand, base, heat, parity = (axes.dataLim for axes in others)
+    assert ligand.x0 == base.x0 == heat.y0 == parity.x0 == grid.images[0].get_array().min() == 0
 
 
 def test_a_page_of_categories(tmp_path):

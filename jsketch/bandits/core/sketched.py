@@ -135,8 +135,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     ) -> SketchState:
         """The state before the first round. Raises ValueError for invalid arguments.
 
-        data  earlier evaluations; a sampled dictionary ("bless" or "leverage") needs concrete
-              arrays
+        data  earlier evaluations, as concrete arrays if their dictionary is "bless" or "leverage"
         """
         check_bandit(self)
         domain = checks.arms(domain)
@@ -153,6 +152,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return widths.confidence_width(self, state.evidence)
 
     def confidence_bounds(self, state: SketchState) -> tuple[Array, Array, Array]:
+        """(mean [A], variance [A], width []) of the upper confidence bounds of all arms."""
         return state.mean, state.variance, self.confidence_width(state)
 
     def scores(self, state: SketchState) -> Array:
@@ -168,8 +168,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. If dictionaries are
-        extended, it is INITIAL_SIZE_RATIO times `expected_size`, because growing the capacity
-        later compiles another program, and free slots hardly slow down low-rank updates."""
+        extended, this capacity is INITIAL_SIZE_RATIO times `expected_size`: free slots hardly slow
+        down low-rank updates, and a capacity that grows later compiles another program."""
         settings = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, settings)):
             return self

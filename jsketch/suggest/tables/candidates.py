@@ -349,17 +349,17 @@ def _values(
     values[rows] = np.where(np.abs(parsed.values) <= LARGEST, parsed.values, np.nan)
     place = f"{table.path}, column '{column}'"
     notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
-    unread = rows[np.isnan(values[rows])]
+    unparsed = rows[np.isnan(values[rows])]
     percent = words.iloc[rows].str.endswith("%").to_numpy()
     # percent signs in only some cells are unambiguous if the header has one too
     mixed = percent.any() and not percent.all() and "%" not in column
-    if unread.size and not mixed:
-        values[unread] = [
+    if unparsed.size and not mixed:
+        values[unparsed] = [
             _unambiguous_number(word, table.semicolons, "%" in column or percent.all())
-            for word in words.iloc[unread]
+            for word in words.iloc[unparsed]
         ]
-        if not np.isnan(values[unread]).all():
-            quoted = [f"'{words.iloc[row]}' as {values[row]:g}" for row in unread[:MAX_QUOTED]]
+        if not np.isnan(values[unparsed]).all():
+            quoted = [f"'{words.iloc[row]}' as {values[row]:g}" for row in unparsed[:MAX_QUOTED]]
             notes.append(f"{place}: read {', '.join(quoted)}")
     bad = rows[np.isnan(values[rows])]
     if bad.size:
@@ -375,10 +375,10 @@ def _values(
     return values, measured, notes
 
 
-def _unambiguous_number(word: str, semicolons: bool, percent: bool) -> float:
-    """The number of a word whose comma or point can only be decimal, or NaN."""
+def _unambiguous_number(word: str, semicolons: bool, percent_allowed: bool) -> float:
+    """The number in a word; NaN if a comma, or with `semicolons` a point, may mark thousands."""
     match = SINGLE_VALUE.fullmatch(without_typography(word))
-    if match is None or (match["percent"] and not percent):
+    if match is None or (match["percent"] and not percent_allowed):
         return np.nan
     mark, digits = match["mark"] or "", match["digits"] or ""
     may_be_thousands = mark == "," or (mark == "." and semicolons)
@@ -403,8 +403,8 @@ def _labels(table: Table, column: str) -> np.ndarray:
 
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column; a sequence has those of its sites that vary. `kind` is a field of
-    `Kinds`, or None. Adds a sentence to `notes` if the reading of the cells may surprise."""
+    """The features of a column; a sequence has those of each varying site. `kind` is a field of
+    `Kinds`; if None, it is guessed. `notes` gets a sentence if the reading may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind in ("smiles", "bits"):

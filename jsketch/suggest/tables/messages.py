@@ -21,10 +21,10 @@ MIN_EXPLAINED = 0.2  # smallest explained share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
-# The neighbour of a candidate is the best one of the evaluations whose correlation with the
-# candidate is within this margin of the largest correlation.
+# The neighbour of a candidate is the best of its most correlated evaluations: those whose prior
+# correlation with it is at most this much below the largest one.
 CORRELATION_MARGIN = 0.02
-MAX_DIFFERENCES = 2  # largest number of conditions in a comparison with the neighbour
+MAX_DIFFERENCES = 2  # largest number of different conditions that a reason states
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
@@ -46,7 +46,7 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
 
 
 def describe_batch(results: Results) -> list[str]:
-    """Lines on the model and the constraints."""
+    """Lines on the fitted model, and on the label and the cost of the batch."""
     options, inputs, batch = results.options, results.inputs, results.batch
     count = int(results.observed.sum())
     candidates, lines = inputs.candidates, []
