@@ -539,7 +539,7 @@ CALLS = {
     "contrib": [
         (lambda: init(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
         (lambda: init(WINDOW.replace(resparsify=0.25)), "observation"),
-        (lambda: tell(ONE, [1.0], WINDOW.replace(window=9), begin(WINDOW)), "the bandit has window = 9: call its"),
+        (lambda: tell(ONE, [1.0], WINDOW.replace(window=9), begin(WINDOW)), "has window = 9"),
         (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
         (lambda: balancing(scales="abc"), "lengthscales"),
         (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
