@@ -335,7 +335,7 @@ def test_wrong_files_are_refused(tmp_path):
     (tmp_path / "points.csv").write_text("a;y\n0,5;1\n1.234;2\n")
     (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
     for make, words in [
-        (lambda: loops.chunks(path), "target must be the column of the labels, one of a, y, b in"),
+        (lambda: loops.chunks(path), "column of the labels, one of a, y, b, note in"),
         (lambda: loops.chunks(path, target="z"), "has no column z; it has a, y, b"),
         (lambda: list(loops.chunks(path, target="y")), "column note has values .* '-'"),
         (lambda: loops.chunks(path, "y"), "those of a file are the column `target`"),
