@@ -94,9 +94,8 @@ def river_models() -> dict[str, Callable[[], Any]]:
     }
 
 
-def river_predictions(method: str, xs: np.ndarray, ys: np.ndarray) -> Iterator[float]:
+def river_predictions(model: Any, xs: np.ndarray, ys: np.ndarray) -> Iterator[float]:
     """The predictions of one of river's models, each made before its label is observed."""
-    model = river_models()[method]()
     for row, y in zip(xs.tolist(), ys.tolist(), strict=True):
         x = dict(enumerate(row))
         yield float(model.predict_one(x) or 0)
@@ -107,7 +106,7 @@ def losses(method: str, xs: np.ndarray, ys: np.ndarray) -> np.ndarray | None:
     """Squared losses [n] of predictions clipped to [-1, 1], each made before its label is observed;
     None if the posterior is not finite."""
     if method in river_models():
-        predictions: Any = list(river_predictions(method, xs, ys))
+        predictions: Any = list(river_predictions(river_models()[method](), xs, ys))
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:

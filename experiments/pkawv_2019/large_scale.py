@@ -92,11 +92,13 @@ def predict(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np
         forecaster = make_forecaster(config, xs.shape[1], len(ys))
         return predict_compiled(forecaster, xs, ys, seed)
     from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import SGDRegressor
 
     # the points are some of the first inputs, which scikit-learn has before the stream starts
     size, gamma = min(SKLEARN_COMPONENTS, len(xs)), 0.5 / config["lengthscale"] ** 2
     features = Nystroem(gamma=gamma, n_components=size, random_state=seed).fit(xs[:SKLEARN_SEEN])
-    return ((prediction, size) for prediction in predict_sgd(features, xs, ys, seed))
+    model = SGDRegressor(random_state=seed)
+    return ((prediction, size) for prediction in predict_sgd(model, features, xs, ys))
 
 
 def predict_compiled(
@@ -108,16 +110,13 @@ def predict_compiled(
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
 
 
-def predict_sgd(features: Any, xs: np.ndarray, ys: np.ndarray, seed: int) -> Iterator[np.ndarray]:
-    """The predictions of scikit-learn's SGDRegressor with default settings on `features`. The
-    model predicts each block, and then learns it."""
-    from sklearn.linear_model import SGDRegressor
-
-    model = SGDRegressor(random_state=seed)
+def predict_sgd(model: Any, features: Any, xs: np.ndarray, ys: np.ndarray) -> Iterator[np.ndarray]:
+    """The predictions of scikit-learn's SGDRegressor `model` on `features`. The model predicts each
+    block, and then learns it."""
     for begin in range(0, len(ys), SKLEARN_BLOCK):
         block = slice(begin, begin + SKLEARN_BLOCK)
         z, y = features.transform(xs[block]), ys[block]
-        prediction = model.predict(z) if begin else np.zeros(len(y))
+        prediction = model.predict(z) if hasattr(model, "coef_") else np.zeros(len(y))
         model.partial_fit(z, y)
         yield prediction
 
@@ -131,10 +130,9 @@ def curve_of(
     make: Callable[[], Iterable[tuple[Any, int]]],
     ys: np.ndarray,
     time_limit: float = np.inf,
-    bound: float = np.inf,
 ) -> dict[str, np.ndarray]:
     """The average loss and error up to each saved n, with interpolated seconds and sizes, from the
-    chunks (predictions, size) that make() yields. Predictions are clipped to [-bound, bound]."""
+    chunks (predictions, size) that make() yields."""
     predictions: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
@@ -146,7 +144,7 @@ def curve_of(
         if seconds[-1] > time_limit:
             break
     ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
-    forecast = np.clip(np.concatenate(predictions), -bound, bound)
+    forecast = np.concatenate(predictions)
     labels = ys[: len(forecast)]
     # a prediction of zero counts as half an error
     wrong = np.where(forecast == 0, 0.5, np.sign(forecast) != np.sign(labels))

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice, product
+from itertools import islice, product, tee
 from typing import Any
 
 import jax
@@ -27,15 +27,13 @@ from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
 from experiments.results import environment, outputs
 from experiments.tables import scale
-from jsketch import kernels, loops, online
-from jsketch.sketch.kors import Sampling
-from jsketch.sketch.taylor import Taylor, basis_size
+from jsketch import loops
+from jsketch.sketch.taylor import basis_size
 
 COMPILED = ("pkawv", "nystrom_awv", "fogd")
 METHODS = (*COMPILED, "sgd_fourier", "river_linear", "river_tree")
 GENERATED, INPUTS, NOISE = "generated", 8, 0.1
 LONGEST = 10_000_000  # examples of the generated stream
-FREQUENCIES = 1_000
 LARGEST_BASIS = 500  # Taylor features of PKAWV, whose degree is at most 3
 Block = tuple[np.ndarray, np.ndarray]  # inputs [k, d] and labels [k]
 
@@ -51,45 +49,24 @@ def generated(examples: int) -> Iterator[Block]:
 
 
 def make_forecaster(method: str, inputs: int, examples: int, lengthscale: float) -> Any:
-    """One of the compiled forecasters."""
-    kernel = kernels.Gaussian(lengthscale)
-    if method == "fogd":
-        return online.FOGD(kernel, examples**-0.5, FREQUENCIES)
-    if method == "nystrom_awv":
-        memory = examples + large_scale.CHUNK
-        return online.NystromAWV(kernel, sampling=Sampling(1.0, 1.0, 0.5, "code"), memory=memory)
+    """One of the compiled forecasters, with the settings of `large_scale`."""
     degree = max(k for k in (1, 2, 3) if basis_size(inputs, k) <= LARGEST_BASIS)
-    return online.PKAWV(Taylor(inputs, degree, lengthscale))
+    names = dict(pkawv=f"taylor_{degree}", nystrom_awv="nystrom", fogd="fogd")
+    settings = dict(regularization=1.0, mu=1.0, beta=1.0, eps=0.5, awv=True)
+    config = dict(method=names[method], lengthscale=lengthscale, **settings)
+    return large_scale.make_forecaster(config, inputs, examples)
 
 
-def predictions_of_river(method: str, blocks: Iterable[Block]) -> Iterator[list[float]]:
-    model = drift.river_models()[method]()
-    for xs, ys in blocks:
-        predictions = []
-        for row, y in zip(xs.tolist(), ys.tolist(), strict=True):
-            x = dict(enumerate(row))
-            predictions.append(float(model.predict_one(x) or 0))
-            model.learn_one(x, y)
-        yield predictions
-
-
-def predictions_of_sgd(blocks: Iterable[Block], lengthscale: float) -> Iterator[np.ndarray]:
+def predictions_of_sgd(blocks: Iterable[Block], inputs: int, lengthscale: float) -> Iterator[Any]:
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import SGDRegressor
 
-    features = RBFSampler(gamma=0.5 / lengthscale**2, n_components=FREQUENCIES, random_state=0)
-    model, fitted = SGDRegressor(random_state=0), False
+    gamma = 0.5 / lengthscale**2
+    features = RBFSampler(gamma=gamma, n_components=large_scale.FREQUENCIES, random_state=0)
+    # the random features depend only on the number of inputs
+    model, features = SGDRegressor(random_state=0), features.fit(np.zeros((1, inputs)))
     for xs, ys in blocks:
-        # the random features depend only on the number of inputs
-        zs = features.fit_transform(xs) if not fitted else features.transform(xs)
-        predictions = np.zeros(len(ys))
-        for begin in range(0, len(ys), large_scale.SKLEARN_BLOCK):
-            part = slice(begin, begin + large_scale.SKLEARN_BLOCK)
-            if fitted:
-                predictions[part] = model.predict(zs[part])
-            model.partial_fit(zs[part], ys[part])
-            fitted = True
-        yield predictions
+        yield np.concatenate(list(large_scale.predict_sgd(model, features, xs, ys)))
 
 
 def average_loss(predictions: Iterable[Any], blocks: Iterable[Block]) -> float:
@@ -115,20 +92,23 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
 
     def predictions(source: Iterable[Block]) -> Iterator[Any]:
         if method == "sgd_fourier":
-            yield from predictions_of_sgd(source, lengthscale)
+            yield from predictions_of_sgd(source, inputs, lengthscale)
         elif method in COMPILED:
             forecaster = make_forecaster(method, inputs, n, lengthscale)
             for forecasts, _ in loops.prequential(forecaster, source, jax.random.key(0)):
                 yield np.asarray(forecasts.prediction)
         else:
-            yield from predictions_of_river(method, source)
+            model = drift.river_models()[method]()
+            for xs, ys in source:
+                yield list(drift.river_predictions(model, xs, ys))
 
     if method in COMPILED:
         # a growing dictionary compiles until the end of a pass
         first_pass = blocks() if method == "nystrom_awv" else islice(blocks(), 2)
         deque(predictions(first_pass), maxlen=0)
     began, began_cpu = time.perf_counter(), time.process_time()
-    loss = average_loss(predictions(blocks()), blocks())
+    source, labels = tee(blocks())
+    loss = average_loss(predictions(source), labels)
     return dict(
         examples=n,
         average_loss=loss,

@@ -7,12 +7,17 @@ for the M slots, so that the dictionary does not depend on the capacity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import ONE_DEVICE, Rows
+
+Sums = TypeVar("Sums")
 
 OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
@@ -43,6 +48,31 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = O
     count = values.shape[0]
     position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
     return values.at[position].set(new, mode="drop")
+
+
+def sum_outside(
+    dictionary: Dictionary,
+    pull_counts: Array,
+    reward_sums: Array,
+    add: Callable[[Sums, Array, Array, Array], Sums],
+    start: Sums,
+    arms: int,
+    rows: Rows = ONE_DEVICE,
+) -> Sums:
+    """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
+
+    The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
+    the sum plus a chunk of n arms. Pull counts and reward sums of padding are zero.
+    """
+    running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
+    size = min(OUTSIDE_ROWS, arms)
+
+    def add_chunk(i: Array, total: Sums) -> Sums:
+        index, valid = rows.compact(running, i * size, size)
+        pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
+        return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
+
+    return lax.fori_loop(0, -(-rows.total(running) // size), add_chunk, start)
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:

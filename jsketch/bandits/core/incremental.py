@@ -201,13 +201,8 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     """The moments of the new features `k_S(x) @ columns` of the pulled arms outside the old
     dictionary; `columns` is [M,b], and S includes the added points."""
     domain, rows = state.domain, state.domain.rows
-    pulled = dictionaries.put(state.dictionary, state.pull_counts > 0, False, rows)
-    outside, size = rows.running_count(pulled), min(dictionaries.OUTSIDE_ROWS, domain.count)
 
-    def add_chunk(i: Array, sums: _Moments) -> _Moments:
-        index, valid = rows.compact(outside, i * size, size)
-        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
-        rewards = jnp.where(valid, rows.take(state.reward_sums, index), 0)
+    def add_arms(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
         k = kernel.gram(rows.take(domain.features, index), points)
         zeta = matmul(k, columns)
         weighted = pulls[:, None] * zeta
@@ -221,7 +216,8 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     start = _Moments(
         jnp.zeros_like(columns), jnp.zeros((width, width), dtype), jnp.zeros(width, dtype)
     )
-    return lax.fori_loop(0, -(-rows.total(outside) // size), add_chunk, start)
+    history = state.pull_counts, state.reward_sums
+    return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
 
 
 _solve = jax.jit(solve_lower)  # traced once for all calls

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
@@ -224,13 +224,9 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
     residual; the other pulled arms are added in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
-    outside = rows.running_count(dictionaries.put(dictionary, state.pull_counts > 0, False, rows))
-    size = min(dictionaries.OUTSIDE_ROWS, domain.count)
+    history = state.pull_counts, state.reward_sums
 
-    def add_chunk(i: Array, sums: Moments) -> Moments:
-        index, valid = rows.compact(outside, i * size, size)
-        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
-        rewards = jnp.where(valid, rows.take(state.reward_sums, index), 0)
+    def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
         z = nystrom.features(feature_map, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
@@ -245,7 +241,7 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
     rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
     start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
-    return lax.fori_loop(0, -(-rows.total(outside) // size), add_chunk, start)
+    return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:

@@ -173,6 +173,10 @@ def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Arra
     return width
 
 
+def _bias(c: Confidence) -> Array:
+    return jnp.sqrt(c.regularization) * c.norm_bound
+
+
 def _root(x: Array) -> Array:
     """The square root of x, which rounding may have made negative."""
     return jnp.sqrt(jnp.maximum(x, 0))
@@ -180,7 +184,7 @@ def _root(x: Array) -> Array:
 
 def _width(squared: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(squared)."""
-    return jnp.sqrt(c.regularization) * c.norm_bound + c.noise_std * _root(squared)
+    return _bias(c) + c.noise_std * _root(squared)
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
@@ -201,7 +205,7 @@ def _gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
 
 def _mixture_radius(logdet: Array, c: Confidence) -> Array:
     squared = logdet - 2 * jnp.log(c.delta)
-    return jnp.hypot(jnp.sqrt(c.regularization) * c.norm_bound, c.noise_std * _root(squared))
+    return jnp.hypot(_bias(c), c.noise_std * _root(squared))
 
 
 def _mixture(e: Evidence, c: Confidence) -> Array:
@@ -217,8 +221,7 @@ def _bkb_code(e: Evidence, c: Confidence) -> Array:
 
 def _beta(information: Array, c: Confidence) -> Array:
     """2 xi sqrt(information + log 1/delta) + (1 + 1/sqrt(1 - eps)) sqrt(lam) F of the papers."""
-    bias = jnp.sqrt(c.regularization) * c.norm_bound
-    return 2 * c.noise_std * _root(information - jnp.log(c.delta)) + BIAS * bias
+    return 2 * c.noise_std * _root(information - jnp.log(c.delta)) + BIAS * _bias(c)
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
@@ -267,7 +270,7 @@ def _certified_mixture(e: Evidence, c: Confidence) -> Array:
     sqrt(lam) F / 2, and needs local_statistic="guaranteed" as `certified` does."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     radius = radius + c.norm_bound * _root(e.residual_sum)
-    return jnp.sqrt(c.ratio) * jnp.hypot(radius, jnp.sqrt(c.regularization) * c.norm_bound)
+    return jnp.sqrt(c.ratio) * jnp.hypot(radius, _bias(c))
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
@@ -279,8 +282,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
         - 2 * jnp.log(c.delta)
         + e.inputs * jnp.log(ratio)
     )
-    bias = jnp.sqrt(c.regularization) * c.norm_bound
-    return c.noise_std * jnp.sqrt(squared * ratio) + bias * ratio
+    return c.noise_std * jnp.sqrt(squared * ratio) + _bias(c) * ratio
 
 
 # pickle and checkpoints find a function by its name, which must differ from that of its `Formula`

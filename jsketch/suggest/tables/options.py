@@ -149,7 +149,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.target is not None and options.minimize:
         parser.error("--target and --minimize are two goals: leave one out")
     if options.top > 1 and (options.acquisition is not None or options.cost is not None):
-        parser.error("--top has an acquisition of its own: leave --acquisition and --cost out")
+        parser.error("--top chooses its own acquisition: omit --acquisition and --cost")
     if options.also and (options.target is not None or options.cost is not None):
         parser.error("--also has values in any unit, and no costs: leave --target and --cost out")
     if options.also and (options.top > 1 or options.acquisition == "ei"):
