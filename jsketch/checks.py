@@ -109,7 +109,8 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
-# {argument, or field of an algorithm: (methods or fields of its value, its description)}
+# {argument, or field of an algorithm: (what its value has, with () if it must be callable, and its
+# description)}
 _KERNEL = (
     "gram diag",
     "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
@@ -125,11 +126,11 @@ COMPONENTS: dict[str, tuple[str, str]] = {
     "bounds": ("lengthscale outputscale noise check", "Bounds, from box.fit"),
     "sampling": ("mu beta eps weights", "Sampling, from sketch.kors"),
     "the algorithm": (
-        "init ask tell",
+        "init() ask() tell()",
         "an object with methods init, ask and tell, such as BBKB(kernel)",
     ),
     "the forecaster": (
-        "init predict",
+        "init() predict()",
         "an object with methods init and predict, such as PKAWV(features)",
     ),
     "the problem": (
@@ -145,7 +146,9 @@ def component(name: str, value: Any, pytree: bool = False) -> None:
     is a pytree."""
     members, words = COMPONENTS[name]
     for member in members.split():
-        if isinstance(value, type) or not hasattr(value, member):
+        part = getattr(value, member.removesuffix("()"), None)
+        lacks = not callable(part) if member.endswith("()") else not hasattr(value, member)
+        if isinstance(value, type) or lacks:
             label = "kernel" if COMPONENTS[name] is _KERNEL else name
             raise ValueError(f"{label} must be {words}; {value!r} was given.")
     if pytree and jax.tree_util.all_leaves([value]):
