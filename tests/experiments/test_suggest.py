@@ -233,7 +233,7 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
         (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
-        (("--top", "5", "--acquisition", "ei"), "leave --acquisition and --cost out"),
+        (("--top", "5", "--acquisition", "ei"), "omit --acquisition and --cost"),
         (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; n.d. was given"),
         (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
