@@ -3,23 +3,23 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel is approximated by M features, which give a ridge posterior. An algorithm scores candidates
-with the posterior, and each observation updates it. The names of this package:
+with the posterior, and each observation updates the posterior. The names of this package:
 
     Arms, Box           the domain of an algorithm
-    Query, Info         the evaluations of a round, and its record
+    Query, Info         the evaluations of a round, and a record of the round
     Space               named hyperparameters and their ranges
-    minimize, maximize  the best point of a function of a Space or of the elements of a list
+    minimize, maximize  the point of a Space, or the element of a list, at which a function is best
     run, rollout        runs on a problem that can be traced; `rollout` works under jit and vmap
-    drive               runs with a function on the host
+    drive               runs on a Python function, which is called on the host
     prequential, Live   forecasts of a stream, or of one example at a time
-    chunks              a stream in a file, an array or an iterator, for `prequential`
+    chunks              a stream from a file, an array or an iterator, for `prequential`
     default_forecaster  a forecaster whose scales fit the first examples of a stream
-    plan                estimates of time and memory
+    plan                estimates of the time and memory of a run
     bandits, box        algorithms over arms and over a box
     online              forecasters
     kernels, sketch     kernels, and their features and inducing points
     posterior           ridge and Gaussian process posteriors
-    problems            objectives with their domain
+    problems            objectives and their domains
     loops               all loops and their results
     struct              dataclasses that jit accepts, for new kernels and algorithms
 
@@ -39,7 +39,7 @@ Dimensions in the shape comments of the package:
     T horizon, in evaluations    S seeds
 
 Variances are in the papers' "leverage units": they are divided by the regularization lambda. The
-prior variance is k(x,x)/lambda, and the Bayesian standard deviation of a variance is
+prior variance is k(x,x)/lambda, and the Bayesian standard deviation is
 `posterior.bayes_std(variance, lambda)`.
 
 Computations have the dtype of the arms, and the library does not change the configuration of JAX;

@@ -38,16 +38,16 @@ def _number_in(
     integers: bool = False,
 ) -> Callable[..., None]:
     """A check that every named value is one number strictly between the bounds, or one of the
-    `included` bounds. With `arrays` the value is an array of such numbers; with `integers` it is
-    static, an integer of Python or NumPy."""
+    `included` bounds. With `arrays` the value is an array of such numbers; with `integers` it
+    is a Python or NumPy integer, which is static."""
 
     def check(**values: Any) -> None:
         for name, value in values.items():
             shape = np.shape(value)
             if not arrays and not integers and shape != ():
                 raise ValueError(
-                    f"{name} must be one number; an array of shape {shape} was given. For several,"
-                    " use jax.vmap."
+                    f"{name} must be one number; an array of shape {shape} was given. For several"
+                    " numbers, use jax.vmap."
                 )
             is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if integers and not is_integer:
@@ -77,7 +77,7 @@ nonnegative_integer = _number_in("must be an integer, at least 0", -1, integers=
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
-    """Every named value is one of the choices, which are texts or truth values."""
+    """Every named value is one of the choices, which are texts or bools."""
     for name, value in values.items():
         if not isinstance(value, str | bool | np.bool_) or value not in choices:
             words = "True or False" if choices == BOOLEANS else f"one of {choices}"
@@ -109,8 +109,8 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
-# {argument, or field of an algorithm: (what its value has, with () if it must be callable, and its
-# description)}
+# {name of a field or argument: (the attributes that its value must have, with () after those that
+# must be callable; a description of such a value for messages)}
 _KERNEL = (
     "gram diag",
     "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
@@ -142,15 +142,17 @@ COMPONENTS: dict[str, tuple[str, str]] = {
 
 
 def component(name: str, value: Any, pytree: bool = False) -> None:
-    """The named value is an object with the methods and fields in COMPONENTS, and with `pytree` it
-    is a pytree."""
-    members, words = COMPONENTS[name]
-    for member in members.split():
-        part = getattr(value, member.removesuffix("()"), None)
-        lacks = not callable(part) if member.endswith("()") else not hasattr(value, member)
-        if isinstance(value, type) or lacks:
+    """The named value is an object with the attributes that COMPONENTS lists, and a pytree if
+    `pytree` is True."""
+    attributes, description = COMPONENTS[name]
+    for attribute in attributes.split():
+        if attribute.endswith("()"):
+            is_present = callable(getattr(value, attribute.removesuffix("()"), None))
+        else:
+            is_present = hasattr(value, attribute)
+        if isinstance(value, type) or not is_present:
             label = "kernel" if COMPONENTS[name] is _KERNEL else name
-            raise ValueError(f"{label} must be {words}; {value!r} was given.")
+            raise ValueError(f"{label} must be {description}; {value!r} was given.")
     if pytree and jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
@@ -166,10 +168,10 @@ def constructor_arguments(algorithm: Any) -> None:
     choices = getattr(algorithm, "choices", {})
     for field in algorithm.__dataclass_fields__.values():
         name, value = field.name, getattr(algorithm, field.name)
-        optional = value is None and "None" in str(field.type)
+        is_omitted = value is None and "None" in str(field.type)
         if name in COMPONENTS:
             component(name, value)
-        elif field.metadata.get("pytree_node", True) or optional:
+        elif field.metadata.get("pytree_node", True) or is_omitted:
             continue
         elif name in choices:
             choice(choices[name], **{name: value})
@@ -189,12 +191,12 @@ def constructor_arguments(algorithm: Any) -> None:
 
 
 def settings(algorithm: Any) -> None:
-    """Each numeric field of an algorithm that is not static, or of another `Settings`, is a scalar
-    in its range in RANGES, and the numbers of its width are valid."""
+    """Every field of an algorithm, or of another `Settings`, that is not static and has a range in
+    RANGES is a scalar in this range, and the numbers of the width are valid."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
         name, value = field.name, getattr(algorithm, field.name)
-        optional = value is None and "None" in str(field.type)
-        if name in RANGES and field.metadata.get("pytree_node", True) and not optional:
+        is_omitted = value is None and "None" in str(field.type)
+        if name in RANGES and field.metadata.get("pytree_node", True) and not is_omitted:
             RANGES[name](**{name: value})
     width: Any = getattr(algorithm, "width", None)
     if hasattr(width, "check"):
@@ -248,8 +250,8 @@ def horizon(value: Any) -> int:
 
 
 def real(name: str, value: Any) -> Any:
-    """The value as an array of real numbers: a JAX array if it is one or is traced, otherwise a
-    NumPy array. `name` is its name in messages."""
+    """The value as an array of real numbers: a JAX array if the value is one or is traced,
+    otherwise a NumPy array. `name` is the name of the value in messages."""
     try:
         array: Any = value
         if not isinstance(value, jax.Array):
@@ -265,10 +267,10 @@ def real(name: str, value: Any) -> Any:
 
 
 def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
-    """The named value as typed keys; pairs of uint32 numbers are converted."""
+    """The named value as typed keys in `ndim` dimensions; pairs of uint32 numbers are converted."""
     ((name, value),) = values.items()
-    pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
-    if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
+    is_uint32 = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
+    if is_uint32 and value.ndim == ndim + 1 and value.shape[-1] == 2:
         value = jax.random.wrap_key_data(jnp.asarray(value))
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     if not is_key or value.ndim != ndim or not value.size:
@@ -297,8 +299,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
 
 
 def objective(function: Any, *arguments: Any) -> None:
-    """The function returns one real number for the `arguments` x [d] and key, and so does its
-    method `value` for x, if there is one. Both are traced but not compiled."""
+    """The function returns one real number for the `arguments` x [d] and key, and its method
+    `value`, if it has one, returns one for x. Both are traced but not compiled."""
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
@@ -327,13 +329,13 @@ def arms(domain: Any) -> Arms:
         raise ValueError(
             "these arms are on several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
         )
-    features = rows_of_arms(domain.features)
+    features = arm_features(domain.features)
     return domain if is_traced(features) else Arms(jnp.asarray(features))
 
 
-def rows_of_arms(features: Any, warns: bool = True) -> Any:
-    """The features of arms [A, d] as a NumPy or JAX array. warns: warn about constant features and
-    about arms with equal features, as `arms` does."""
+def arm_features(features: Any, warns: bool = True) -> Any:
+    """The features of arms [A, d] as a NumPy or JAX array. If `warns` is True, the function warns
+    of constant features and of arms with equal features."""
     if not isinstance(features, np.ndarray | jax.Array):
         try:
             features = np.asarray(features)
@@ -364,7 +366,7 @@ def rows_of_arms(features: Any, warns: bool = True) -> Any:
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
     if constant.size and numbers.shape[1] > 1:
         warn(f"features {constant.tolist()} have the same value for every arm.")
-    # equal rows have equal projections; those of different rows differ with probability 1
+    # projections of equal rows are equal; projections of different rows differ almost surely
     projection = numbers @ np.random.default_rng(0).standard_normal(numbers.shape[1])
     repeated = len(numbers) - np.unique(projection).size
     if repeated:
@@ -428,12 +430,12 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             kind = "a vector of arm numbers (integers, such as np.flatnonzero(mask))"
             raise ValueError(f"{name} must be {kind}; {cause}.")
         for arm in numbers[(numbers < 0) | (numbers >= domain.count)]:
-            raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
+            raise ValueError(f"{name} contains arm {arm}; the arms are 0 to {domain.count - 1}.")
 
 
 def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> tuple[Array, Array]:
-    """(finite examples [n,d], labels [n]) as JAX arrays of the floating point `dtype`; None: the
-    dtype of the examples. Labels may be NaN. `first` is the index of the first example in the
+    """(finite examples [n,d], labels [n]) as JAX arrays of the floating point `dtype` (None: the
+    dtype of the examples). Labels may be NaN. `first` is the index of the first example in the
     stream, for messages."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
@@ -449,9 +451,9 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
         xs, ys = (jnp.asarray(values.astype(dtype, copy=False)) for values in (xs, ys))
     # on an accelerator NumPy would copy the examples to the host
     isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
-    rows = np.asarray(isfinite.all(1))
-    if not rows.all():
-        row = np.flatnonzero(~rows)[0]
+    is_finite_row = np.asarray(isfinite.all(1))
+    if not is_finite_row.all():
+        row = np.flatnonzero(~is_finite_row)[0]
         column = np.flatnonzero(~np.asarray(isfinite[row]))[0]
         raise ValueError(f"inputs must be finite; example {first + row} is not, at input {column}.")
     return xs, ys
@@ -463,9 +465,9 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
 def feedback(
     domain: Arms, query: Query, y: Any, dtype: DTypeLike | None = None
 ) -> tuple[Query, Array]:
-    """(query, rewards [B]) as JAX arrays, the rewards in the `dtype`; None: that of the arms.
+    """(query, rewards [B]) as JAX arrays, the rewards in the `dtype` (None: that of the arms).
 
-    Raises ValueError unless y has one real number for each slot, and for arms that do not exist. If
+    Raises ValueError for arms that do not exist, and unless y has one real number for each slot. If
     the query is traced, the reward of such an arm becomes infinite; `tell` ignores it and sets
     `nonfinite`.
     """
@@ -482,7 +484,7 @@ def feedback(
 def arm_query(domain: Arms, query: Query) -> Query:
     """The query as JAX arrays, in which arms that do not exist have the number A, because a scatter
     to row A writes nothing. Raises ValueError if the index is not a vector of arm numbers, if the
-    mask is not one bool for each of them, or, unless the query is traced, if a slot in use names an
+    mask is not one bool for each of them, or, unless the query is traced, if a slot in use has an
     arm that does not exist."""
     if not (hasattr(query, "index") and hasattr(query, "mask")):
         cause = f"a {type(query).__name__} was given"
@@ -508,8 +510,8 @@ def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
 
 
 def evaluation_limit(limit: ArrayLike | None) -> Array:
-    """The limit as [] int32; None becomes the largest 32-bit integer. Raises ValueError unless it
-    is an integer of at least 1."""
+    """The limit as [] int32; None becomes the largest 32-bit integer. Raises ValueError unless
+    the limit is an integer of at least 1."""
     if limit is None:
         return jnp.asarray(INT32_MAX, jnp.int32)
     dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
@@ -546,8 +548,8 @@ def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = 
     sums = np.asarray(real("reward_sums", reward_sums), float)
     if not np.isfinite(sums).all():
         raise ValueError("reward_sums must be finite.")
-    for arm in np.flatnonzero(counts != np.round(counts))[: int(whole)]:
-        raise ValueError(f"pull_counts must count evaluations; that of arm {arm} is {counts[arm]}.")
+    for arm in np.flatnonzero(whole & (counts != np.round(counts))):
+        raise ValueError(f"pull_counts must be integers; the count of arm {arm} is {counts[arm]}.")
     for arm in np.flatnonzero((counts == 0) & (sums != 0)):
         raise ValueError(
             f"arm {arm} was never evaluated, but the sum of its rewards is {sums[arm]}."
@@ -564,14 +566,14 @@ def state(bandit: Any, domain: Arms, value: Any) -> None:
         raise ValueError("state has no arms: add them with state.replace(domain=arms).")
     if not _equal(value.domain.features, domain.features):
         (n, d), (m, dimension) = value.domain.features.shape, domain.features.shape
-        cause = f"it has {n} arms of {d} features, and the domain has {m} of {dimension}"
+        cause = f"it has {n} arms of {d} features, and the domain has {m} arms of {dimension}"
         if (n, d) == (m, dimension):
             cause = "their features differ from those of the domain"
         raise ValueError(f"state is of other arms: {cause}.")
 
 
 def state_type(algorithm: Any, value: Any, expected: Any) -> None:
-    """The value has the type of the expected state of the algorithm."""
+    """The value has the type of `expected`, a state of the algorithm."""
     if type(value) is not type(expected):
         raise ValueError(
             f"state is of another algorithm: it is a {type(value).__name__}, and the states of"
@@ -580,7 +582,7 @@ def state_type(algorithm: Any, value: Any, expected: Any) -> None:
 
 
 def _equal(x: Any, y: Any) -> bool:
-    """Whether arrays are equal; they may be distributed over several processes."""
+    """Whether two arrays, which may be distributed over several processes, are equal."""
     if x is y:
         return True
     if getattr(x, "is_fully_addressable", True) or np.shape(x) != np.shape(y):
@@ -629,8 +631,8 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
         if is_traced(domain, kernel):
             return
         sample = domain.features[chosen]
-        # all arms only if needed: their number differs between problems, and every new shape is
-        # compiled again
+        # all arms are passed only if needed: the number of arms differs between problems, and every
+        # new shape is compiled again
         x = domain.features if n_points else sample
         try:
             try:

@@ -21,7 +21,7 @@ from jsketch import devices
 Pytree = TypeVar("Pytree")
 Args = TypeVar("Args")
 
-LEAST_UPPER = 96  # the least M for which products skip the zeros of a triangular matrix
+MIN_UPPER_SIZE = 96  # the least M for which products skip the zeros of a triangular matrix
 # number of column blocks in a product with a triangular matrix; three blocks take 2/3 of the flops
 # of a full product and are as fast as six
 UPPER_BLOCKS = 3
@@ -29,9 +29,9 @@ UPPER_BLOCKS = 3
 # few enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 ROWS = 64  # rows in a block of `matmul_rows`
-BLOCK = 32  # columns that are eliminated one by one; matrix products eliminate the others
+BLOCK = 32  # columns in a block of a factorization; within a block they are eliminated one by one
 # An accelerator factorizes without pivoting if all eigenvalues exceed MARGIN times the rank cut.
-# Large pivots do not suffice: all may exceed 100 times the cut while an eigenvalue is below it.
+# Large pivots do not suffice: all may exceed 100 times a cut that an eigenvalue does not exceed.
 MARGIN = 100.0
 
 
@@ -41,7 +41,7 @@ matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def aligned(vector: ArrayLike, x: Array) -> Array:
-    """A vector [d] with the shape [1, ..., 1, d] and the rank of x [..., d], for sums and products
+    """A vector [d] reshaped to [1, ..., 1, d], with the rank of x [..., d], for sums and products
     with x. A number is unchanged."""
     vector = jnp.asarray(vector)
     return vector if vector.ndim == 0 else lax.expand_dims(vector, range(x.ndim - vector.ndim))
@@ -54,7 +54,7 @@ def put(array: Array, index: Array, value: Array) -> Array:
 
 
 def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
-    """`put` if `needed` [] is true; else the array, and the index may be out of range. Only the
+    """`put` if `needed` [] is true, else the array; the index may then be out of range. Only the
     entry is selected, because under vmap a selection between two arrays would copy them."""
     return put(
         array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
@@ -90,8 +90,8 @@ def cond_per_run(
     needed: Array, change: Callable[[Pytree, Args], Pytree], old: Pytree, args: Args
 ) -> Pytree:
     """change(old, args) if `needed` [] is true, else old, as in `lazy_cond`. Under vmap on a CPU
-    the runs that need the change are computed one after the other, and the others cost nothing; on
-    an accelerator all runs are computed together. The change must not close over arrays."""
+    the runs that need the change are computed one after the other, and the other runs cost nothing;
+    on an accelerator all runs are computed together. The change must not close over arrays."""
 
     def one_run(needed: Array, old: Pytree, args: Args) -> Pytree:
         return lazy_cond(needed, lambda old: change(old, args), old)
@@ -142,8 +142,9 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     return one_run(*map(leaves.__getitem__, positions))
 
 
-def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
-    """a [n,k] @ b [k,m], where the rows of a from number `rows` [] on are zero and are skipped."""
+def matmul_rows(a: Array, b: Array, n_rows: Array) -> Array:
+    """a [n,k] @ b [k,m] for a matrix a whose rows after the first `n_rows` [] are zero; these are
+    skipped."""
     if devices.on_accelerator() or a.shape[0] <= ROWS:
         return matmul(a, b)
 
@@ -153,7 +154,7 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
         return lax.dynamic_update_slice_in_dim(product, part, i * ROWS, 0)
 
     zeros = jnp.zeros((a.shape[0], b.shape[1]), a.dtype)
-    return lax.fori_loop(0, (rows + ROWS - 1) // ROWS, block, zeros)
+    return lax.fori_loop(0, (n_rows + ROWS - 1) // ROWS, block, zeros)
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:
@@ -166,7 +167,7 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """The squared lengths [n] of the rows of a [n,M] @ upper, for upper [M,M] upper triangular.
-    Concatenating the blocks of the product would take a third of the time of the product."""
+    The column blocks are not concatenated, which would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
     for begin, end in _column_blocks(len(upper)):
         total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)
@@ -186,14 +187,14 @@ def upper_outer(upper: Array) -> Array:
 
 def _column_blocks(size: int) -> Iterator[tuple[int, int]]:
     """The (first column, end) of each column block of a triangular matrix with `size` columns."""
-    count = 1 if size < LEAST_UPPER else UPPER_BLOCKS
+    count = 1 if size < MIN_UPPER_SIZE else UPPER_BLOCKS
     return pairwise((size * np.arange(count + 1) // count).tolist())
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
-    """function(x) for x [n,d], computed in nearly equal chunks of rows, so that a table of a chunk
-    with `columns` columns has at most SWEEP_ENTRIES entries. The arrays that the function returns
-    have n rows in the result; a number becomes an array with an entry for each chunk."""
+    """function(x) for x [n,d], computed in nearly equal chunks of rows, so that a table with
+    `columns` entries for each row of a chunk has at most SWEEP_ENTRIES entries. Arrays that the
+    function returns have n rows in the result; a number becomes an array of one entry per chunk."""
     n = x.shape[0]
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
     count = -(-n // max(entries // columns, 1))
@@ -276,7 +277,7 @@ class Rows:
     compact: Any = staticmethod(compact)
     # (scores [R], count) -> (arms [count], the largest other score []), as `largest`
     largest: Any = staticmethod(largest)
-    # (value of this device) -> sum, maximum (NaN if any value is NaN), conjunction of all devices
+    # (value of this device) -> sum, maximum (NaN if any is NaN), conjunction over all devices
     sum: Any = staticmethod(jnp.asarray)
     max: Any = staticmethod(jnp.asarray)
     all: Any = staticmethod(jnp.asarray)
@@ -308,7 +309,7 @@ ONE_DEVICE = Rows()
 
 
 class Factor(NamedTuple):
-    """A Cholesky factorization L L^T. A compiled program does not compute its unused fields."""
+    """A Cholesky factorization L L^T. A compiled program computes only the fields that it uses."""
 
     inverse: Array  # [M, M], L^-1
     logdet: Array  # [], 2 sum log diag L
@@ -323,8 +324,8 @@ def _factor_block(block: Array) -> Factor:
 
     def column(j: Array, augmented: Array) -> Array:
         row = lax.dynamic_slice_in_dim(augmented, j, 1, 0)
-        # By symmetry the column below the pivot equals the row after it. The row is used, because
-        # the column has other rounding errors, which matter for a nearly singular matrix.
+        # By symmetry the column below the pivot equals the rest of its row. The row is used,
+        # because the column has other rounding errors, which matter for a nearly singular matrix.
         multipliers = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
         return augmented - jnp.where(rows > j, multipliers, 0) * row
 
@@ -348,11 +349,12 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
-    """The factor of a matrix [M,M] = L L^T. With `triangular` the matrix is L, and logdet is 0.
+    """The factor of A = L L^T, where `matrix` [M,M] is A, or is L if `triangular` is True; then the
+    returned logdet is 0.
 
-    Row i of BLOCK x BLOCK blocks follows from the rows of L^-1 before it: L_ij = A_i (L^-1)_j^T,
-    and (L^-1)_i = L_ii^-1 (I_i - sum_j L_ij (L^-1)_j). One loop over the rows compiles in a
-    quarter of the time of a recursion by halves, and runs up to twice as long.
+    Row i of BLOCK x BLOCK blocks follows from the earlier rows of L^-1: L_ij = A_i (L^-1)_j^T, and
+    (L^-1)_i = L_ii^-1 (I_i - sum_j L_ij (L^-1)_j). One loop over the rows compiles in a quarter of
+    the time of a recursion by halves, and runs up to twice as long.
     """
     size, dtype = matrix.shape[0], matrix.dtype
     count = -(-size // BLOCK)
@@ -430,9 +432,10 @@ class _Pivoted(NamedTuple):
     schur: Array  # [M, M], the Schur complement after the previous panels
     diagonal: Array  # [M], diagonal of the current Schur complement; -inf at previous pivots
     panel: Array  # [BLOCK, M], rows of the current panel
-    lower: Array  # [M, M]; row k is column l_k of the factor, points in their original order
+    # [M + BLOCK, M]; row k is column k of the factor, with the points in their original order
+    lower: Array
     order: Array  # [M] int32, the pivots
-    rank: Array  # [] int32
+    rank: Array  # [] int32, number of pivots so far
 
 
 _Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, panel, order, count
@@ -523,8 +526,9 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     root = jnp.where(pairs, factor.inverse.T, 0)
     # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
-    rows = jnp.zeros_like(gram).at[jnp.where(valid, order, size)]
-    unpivoted = InverseRoot(order, root, rows.set(jnp.where(pairs, factor.lower, 0), mode="drop"))
+    place = jnp.where(valid, order, size)
+    features = jnp.zeros_like(gram).at[place].set(jnp.where(pairs, factor.lower, 0), mode="drop")
+    unpivoted = InverseRoot(order, root, features)
     return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 
 
@@ -544,9 +548,10 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, partial(_pivot_panel, cut=cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
     in_rank = slots < end.rank
-    # column k of the triangular factor, with its rows in pivot order
+    # [M, M]; column k is column k of the factor, and row i is point i
     features = end.lower[:size].T
     pairs = in_rank[:, None] & in_rank[None, :]
+    # the triangular factor, with its rows in the order of the pivots
     lower = jnp.where(pairs, features[end.order], 0)
     lower = jnp.where(~in_rank[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
     lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)

@@ -3,14 +3,14 @@
     @struct.dataclass
     class Matern:
         lengthscale: ArrayLike                                  # a leaf of the pytree
-        nu: float = struct.field(pytree_node=False, default=2.5)  # static: part of its structure
+        nu: float = struct.field(pytree_node=False, default=2.5)  # static: part of the structure
 
-This is `flax.struct.dataclass` without its options, except that two classes never have equal
-structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses, compares the number of
-fields and the static values of two dataclasses but not their classes; `jax.jit` therefore sometimes
-runs the program of another class.
+This is `flax.struct.dataclass` without its options, except that pytrees of two classes
+never have equal structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses,
+compares the number of fields and the static values of two dataclasses but not their classes;
+`jax.jit` therefore sometimes runs the program of another class.
 
-A subclass inherits the fields of its base and is decorated as well.
+A subclass inherits the fields of its base and must be decorated as well.
 
 The repr of an object has at most ten lines (`jsketch.show`). A misspelt argument of a constructor
 raises a TypeError with the nearest name. The comments of fields are part of the docstring.
@@ -76,8 +76,8 @@ def dataclass(cls: Class) -> Class:
 
 
 def checked_names(function: Function) -> Function:
-    """The function, or the class, with a check of the names of its (constructor's) arguments: a
-    wrong name raises a TypeError that suggests the nearest one."""
+    """The function, or the class, whose calls then check the names of their arguments: a wrong name
+    raises a TypeError that suggests the nearest name."""
     if isinstance(function, type):
         function.__init__ = _with_check(function.__init__, function.__name__)  # type: ignore[misc]
         return function
@@ -85,7 +85,7 @@ def checked_names(function: Function) -> Function:
 
 
 def _with_check(function: Any, name: str) -> Any:
-    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    names = [key for key in inspect.signature(function).parameters if key != "self"]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -109,9 +109,9 @@ class Settings:
 
 
 class _Docstring:
-    """The docstring of a class, followed by a line for each field that it does not document, with
-    the description of the field in a comment or docstring of the class or of its nearest base. The
-    text is assembled when it is first read."""
+    """The docstring of a class, followed by a line for each field that it does not document. The
+    descriptions of fields are their comments or docstrings in the class, or else in the nearest
+    base. The text is assembled when it is first read."""
 
     def __init__(self, cls: Any):
         self.cls, self.plain, self.complete = cls, cls.__doc__, ""
@@ -153,15 +153,15 @@ def _entries(doc: str | None) -> dict[str, str]:
 
 def _comments(cls: type) -> dict[str, str]:
     """{name: comment} of the annotated names in the source of a class. A comment joins the
-    lines above the name and the ends of its lines. Empty if the source cannot be read."""
+    comments above a name and at the ends of its lines. Empty if the source cannot be read."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
-    field = r"((?:^ {4}#.*\n)*)^ {4}(\w+): (.*(?:\n {4}[ )].*)*)"
+    annotated = r"((?:^ {4}#.*\n)*)^ {4}(\w+): (.*(?:\n {4}[ )].*)*)"
     comments = {
         match[2]: " ".join(re.findall(r"# *(.*)", match[1] + match[3]))
-        for match in re.finditer(field, source, re.M)
+        for match in re.finditer(annotated, source, re.M)
     }
     return {name: comment for name, comment in comments.items() if comment}
 
@@ -194,10 +194,11 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
         if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
-            found = isinstance(saved, dict) and f"has the fields {', '.join(sorted(saved))}"
+            is_dict = isinstance(saved, dict)
+            found = f"has the fields {', '.join(sorted(saved))}" if is_dict else f"is {saved!r}"
             raise ValueError(
                 f"A {cls.__name__} has the fields {', '.join(leaves)}; the saved value at"
-                f" {serialization.current_path() or '.'} {found or f'is {saved!r}'}."
+                f" {serialization.current_path() or '.'} {found}."
             )
         restore = serialization.from_state_dict
         fields = {name: restore(getattr(value, name), saved[name], name) for name in leaves}
@@ -207,7 +208,7 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
 
 def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
-    """The pytree with its floating point arrays and NumPy numbers in that dtype. Python numbers do
+    """The pytree with its floating point arrays and NumPy numbers in the `dtype`. Python numbers do
     not change, and neither do the weakly typed arrays into which jit converts them. If the dtype is
     not floating, nothing changes."""
     leaves, structure = jax.tree.flatten(tree)

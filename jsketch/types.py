@@ -1,18 +1,18 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. The base classes `Algorithm`, of
-algorithms over arms, and `Forecaster` have the defaults of optional methods. An algorithm over arms
-is a frozen pytree of hyperparameters (numbers are leaves, capacities and choices are static) with
-three pure methods:
+The protocols are structural: no class has to inherit from them. The base classes `Algorithm` (over
+arms) and `Forecaster` define defaults of optional methods. An algorithm over arms is a frozen
+pytree of hyperparameters (numbers are leaves, capacities and choices are static) with three pure
+methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
-    ask(state, key, limit=None)                    -> Query, the same one for the same arguments
+    ask(state, key, limit=None)                    -> Query; the same arguments give the same query
     tell(state, query, y, key)                     -> (state, Info)
 
-`horizon` (static) is the number of evaluations of the run, which algorithms over arms do not use.
-`data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
+`horizon` (static) is the number of evaluations of the run; algorithms over arms do not use it.
+`data` is None or `Evaluations`; an algorithm that cannot start from evaluations raises ValueError.
 
-`limit` [] is the number of evaluations that can be made now, a scalar integer (it may be traced). A
+`limit` [], an integer that may be traced, is the number of evaluations that can be made now. A
 longer batch is cut to `limit` evaluations; the guarantees still hold. A slot whose mask is False,
 or whose value in `y` is NaN, is not observed. A reward of an arm that does not exist raises a
 ValueError; if the query is traced, the reward is ignored and sets the flag `nonfinite`, as an
@@ -21,7 +21,7 @@ infinite reward does.
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
 features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
 threads, with another capacity or on another device) rounds differently, and may pick another one of
-several tied arms. Otherwise the picks are the same.
+several tied arms. Without ties the picks are the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PRNGKey = Array
 @struct.dataclass
 class Arms:
     """A finite domain of A candidates with d features. `features` is an array or a DataFrame of
-    floating point numbers; for a `Precomputed` kernel they are arm numbers [A, 1]."""
+    floating point numbers; for a `Precomputed` kernel the features are arm numbers [A, 1]."""
 
     features: Array  # [A, d]
     # None if one device has all arms; otherwise the `jsketch.scale.shards.Shard` that
@@ -70,10 +70,10 @@ class Box:
 
 @struct.dataclass
 class Evaluations:
-    """Earlier evaluations of arms; `bandits.history.of_evaluations` makes them from a list."""
+    """Earlier evaluations; `bandits.history.of_evaluations` converts lists of arms and rewards."""
 
-    pull_counts: Any = None  # [A], observed evaluations of each arm
-    reward_sums: Any = None  # [A], sums of their rewards
+    pull_counts: Any = None  # [A], number of observed evaluations of each arm
+    reward_sums: Any = None  # [A], sum of the rewards of each arm
     # the inducing arms [n], or None for all evaluated arms, or "bless" / "leverage" to sample
     # inducing arms by approximate / exact leverage scores (THEORY 3.4)
     dictionary: Any = None
@@ -116,7 +116,7 @@ class Info:
     # the width is not finite
     nonfinite: Array
     # [] bool, true if rounding (near-duplicates in the dictionary, float32) may change variances by
-    # more than 0.1% of the largest. Only algorithms with a sketched posterior set it
+    # more than 0.1% of the largest variance. Only algorithms with a sketched posterior set it
     imprecise: Array | bool = False
 
 
@@ -131,8 +131,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The state of an algorithm over arms, a dataclass with the arms. An algorithm whose states
-    have a `capacity` defines `grow`."""
+    """The state of an algorithm over arms: a dataclass whose `domain` has the arms. An algorithm
+    whose states have a `capacity` defines `grow`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -192,8 +192,8 @@ class ArmProblem(Protocol):
         """The mean rewards [A] of the arms."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
-        """One noisy reward [] of an arm []. The loops vmap it over the slots of a batch and ignore
-        the rewards of padding."""
+        """One noisy reward [] of an arm []. The loops vmap `sample` over the slots of a batch and
+        ignore the rewards of padding."""
 
 
 @struct.dataclass
@@ -212,11 +212,11 @@ class BoxQuery:
 @struct.dataclass
 class BoxInfo:
     """A record of one round of a box optimiser; a subclass may have more fields. The loops warn if
-    a field `nonfinite` [] bool is true."""
+    a subclass has a field `nonfinite` [] that is true."""
 
     observed: Array  # [] int32, evaluations with a finite value
     failed: Array  # [] int32, evaluations without a finite value
-    best: Array  # [] largest value so far, -inf before the first
+    best: Array  # [] largest value so far, -inf if there is none
 
 
 class BoxOptimizer(Protocol):
@@ -225,10 +225,11 @@ class BoxOptimizer(Protocol):
     `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
     the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
     `init` raises ValueError for invalid settings, and if the state is larger than memory. The
-    first query has all `initial` uniform random points, the same for all optimisers under the same
-    key (`jsketch.box.history`). Before N evaluations no query is empty; a query is cut to the limit
-    and to N evaluations in all. The same arguments of `ask` give the same query. A value in `y`
-    that is not finite is a failed evaluation: it is counted, and is neither observed nor the best.
+    first query has `initial` (a field) uniform random points, which are the same for all optimisers
+    under the same key (`jsketch.box.history`). Before N evaluations no query is empty; a query is
+    cut to the limit and to N evaluations in all. The same arguments of `ask` give the same query. A
+    value in `y` that is not finite is a failed evaluation: it is counted, and is neither observed
+    nor the best.
     """
 
     def init(
@@ -257,8 +258,8 @@ class Forecaster(struct.Settings):
     The attribute `takes` declares how the loops pass examples. With "examples" the loops pass one
     example at a time; the other values need a method:
 
-    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info) learns a block,
-                      with the results of learning its examples one by one
+    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info) learns a block;
+                      the results are those of learning the examples one by one
     "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info) learns
                       the first `done` <= `limit` examples of a block; limit 0 changes nothing
 
@@ -298,5 +299,5 @@ class Forecaster(struct.Settings):
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any leaf is a tracer, whose value is not available."""
+    """Whether any leaf of the values is a tracer, whose value is not available."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))

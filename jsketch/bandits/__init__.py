@@ -1,5 +1,5 @@
 """Bandits over a list of arms or over points, one file for each algorithm or paper. `core/` has the
-parts that they share, `batches/` has the rules that fill and end a batch, and `linear/` has
+parts that algorithms share, `batches/` has the rules that fill and end a batch, and `linear/` has
 algorithms that are linear in inputs or features. A new algorithm starts from `template`.
 """
 

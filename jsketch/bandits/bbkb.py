@@ -39,7 +39,7 @@ class BBKB(SketchedBandit):
     # "guaranteed" takes the larger of the sums for k~ and for its embedded part e. A theorem covers
     # the local rule only with "guaranteed" (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
-    # False: the local bound is first checked one pick after the global one exceeds C, as in the
+    # False: the local bound is first checked one pick after the global bound exceeds C, as in the
     # authors' code (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
     # False: every pick updates the scores of all arms, with O(A M) memory
@@ -68,8 +68,8 @@ class BBKB(SketchedBandit):
         checks.arm_numbers(state.domain, initial=self.initial)
         if not 1 <= len(self.initial) <= self.max_batch:
             raise ValueError(
-                f"initial must hold between 1 and max_batch = {self.max_batch} arms; it holds"
-                f" {len(self.initial)}."
+                f"initial must have between 1 and max_batch = {self.max_batch} arms;"
+                f" {len(self.initial)} were given."
             )
         return replace(state, first_arm=jnp.asarray(self.initial, jnp.int32)[0])
 

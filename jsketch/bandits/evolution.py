@@ -52,10 +52,9 @@ class RegularizedEvolution(Algorithm):
         checks.settings(self)
         if self.sample > self.population:
             raise ValueError(
-                f"sample must be at most the population; {self.sample} of {self.population} was"
-                " given."
+                f"sample must be at most population = {self.population}; {self.sample} was given."
             )
-        _check_table(self.neighbours, domain)
+        _check_neighbours(self.neighbours, domain)
         dtype = domain.features.dtype
         checks.memory(2 * self.population, dtype, population=self.population)
         empty = jnp.zeros(self.population, jnp.int32)
@@ -71,8 +70,8 @@ class RegularizedEvolution(Algorithm):
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
-        first = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        return checks.single_query(jnp.where(state.count < self.population, first, child))
+        random_arm = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
+        return checks.single_query(jnp.where(state.count < self.population, random_arm, child))
 
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
@@ -96,7 +95,7 @@ class RegularizedEvolution(Algorithm):
         return new, counts.round_info(query, y, size=size)
 
 
-def _check_table(neighbours: Any, domain: Arms) -> None:
+def _check_neighbours(neighbours: Any, domain: Arms) -> None:
     """Raises ValueError for a table of a wrong shape or dtype, for arm numbers that do not exist,
     and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
@@ -131,8 +130,8 @@ def one_change_apart(codes: Any) -> np.ndarray:
     for position in range(table.shape[1]):
         _, group = np.unique(np.delete(table, position, axis=1), axis=0, return_inverse=True)
         order = np.argsort(group.ravel(), kind="stable")
-        for block in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
-            for arm in block:
-                neighbours[arm].extend(int(other) for other in block if other != arm)
+        for members in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
+            for arm in members:
+                neighbours[arm].extend(int(other) for other in members if other != arm)
     width = max(1, max(map(len, neighbours)))
     return np.array([row + [-1] * (width - len(row)) for row in neighbours], dtype=np.int32)

@@ -45,7 +45,7 @@ class FixedBKB(SketchedBandit):
 
     width: widths.Width = widths.bbkb_code
     ratio: ArrayLike = 1.0  # C of the width
-    batch: int = struct.field(pytree_node=False, default=96)  # B
+    batch: int = struct.field(pytree_node=False, default=96)  # B, the evaluations in a batch
     # P, the largest number of distinct arms that are pending at an `ask`
     max_pending: int = struct.field(pytree_node=False, default=0)
     # False: no arm is evaluated twice, even if its evaluation failed; when too few arms remain,
@@ -80,12 +80,12 @@ class FixedBKB(SketchedBandit):
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
         """The state in which the evaluations of the query are pending: they are hallucinated until
         `tell` observes them. Raises ValueError when more than max_pending distinct arms would be
-        pending, and for an arm that does not exist (a traced one is ignored, and `tell` flags it).
+        pending, and for an arm that does not exist (if traced, it is ignored, and `tell` flags it).
         """
         query = checks.arm_query(state.domain, query)
-        ones = query.mask.astype(state.pending.dtype)
+        increment = query.mask.astype(state.pending.dtype)
         place = state.domain.rows.local(query.index, len(state.pending))
-        pending = state.pending.at[place].add(ones, mode="drop")
+        pending = state.pending.at[place].add(increment, mode="drop")
         if not is_traced(pending) and int((pending > 0).sum()) > self.max_pending:
             raise ValueError(
                 f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is"
@@ -151,10 +151,11 @@ class FixedBKB(SketchedBandit):
         query, y = checks.feedback(state.domain, query, y)
         new, info = super().tell(state, query, y, key)
         rows = state.domain.rows
+        too_many_pending = rows.sum((state.pending > 0).sum()) > self.max_pending
         place = rows.local(query.index, len(state.pending))
         decrement = -query.mask.astype(state.pending.dtype)
         pending_after = state.pending.at[place].add(decrement, mode="drop")
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(pending_after, 0))
-        too_many = rows.sum((state.pending > 0).sum()) > self.max_pending
         tried = state.tried.at[place].max(query.mask & ~info.overflow, mode="drop")
-        return replace(new, pending=pending, tried=tried), replace(info, truncated=too_many)
+        info = replace(info, truncated=too_many_pending)
+        return replace(new, pending=pending, tried=tried), info

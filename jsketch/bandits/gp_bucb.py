@@ -3,7 +3,7 @@ pulls lower the variances.
 
 Desautels, Krause, Burdick (2014), in the adaptive form of BBKB's Algorithm 2 (the product rule).
 The sum rule is BBKB's Lemma 1 on the same exact posterior. The sum never exceeds the product;
-batches of the sum rule are therefore at least as long (THEORY 5.6).
+the sum rule therefore gives batches that are at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Batch(NamedTuple):
     size: Array  # [] int32
     posterior: Exact  # given the hallucinated picks
     bound: Array  # [], upper bound of the variance ratio; the batch ends when it exceeds C
-    fits: Array  # [] bool, whether the posterior had a free row for the last pick, if it needed one
+    fits: Array  # [] bool, false if the last pick needs a row of the posterior and none is free
 
 
 @struct.dataclass
@@ -75,8 +75,9 @@ class GPBUCB(ExactBandit):
             arm = jnp.where(unobserved, state.first_arm, best)
             product = (1 + current.variance[arm]) * batch.bound
             bound = product if self.rule == "product" else batch.bound + start_variance[arm]
-            posterior, full = exact.hallucinate(current, kernel, arms, arm, lam)
-            return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, posterior, bound, ~full)
+            posterior, overflow = exact.hallucinate(current, kernel, arms, arm, lam)
+            picks = put(batch.arms, batch.size, arm)
+            return _Batch(picks, batch.size + 1, posterior, bound, ~overflow)
 
         def continues(batch: _Batch) -> Array:
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
@@ -84,8 +85,8 @@ class GPBUCB(ExactBandit):
         # with D additional rows the length of a batch does not depend on the capacity N
         larger = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
-        first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
-        batch = lax.while_loop(continues, pick, first)
+        empty = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
+        batch = lax.while_loop(continues, pick, empty)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
         # a batch is truncated by too few slots, or by too few rows for new arms
         full = (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)

@@ -35,7 +35,7 @@ class PointState:
     """BKB's state over the points of the history, and the unfinished batch."""
 
     sketch: SketchState  # its domain is the history [H, d]
-    used: Array  # [] int32, number of slots of the history in use, with the unfinished batch
+    used: Array  # [] int32, number of slots of the history in use, the unfinished batch included
     batch_start: Array  # [] int32, the slot of the first pick of the unfinished batch
     weight_covariance: Array  # [M, M], (I + sum_s u_s u_s^T)^-1, s in the unfinished batch
     bound: Array  # [], 1 + sum of variances over the unfinished batch (BBKB Lemma 1)
@@ -83,8 +83,8 @@ class PointBBKB(SketchedBandit):
         return widths.confidence_width(self, state.sketch.evidence, self.ratio)
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units) at points x [n,d], where the picks of the
-        unfinished batch are hallucinated."""
+        """(mean [n], variance [n] in leverage units) at points x [n,d], after the hallucinated
+        picks of the unfinished batch."""
         mean, residual, u = self.predict(state, x)
         embedded = jnp.maximum((matmul(u, state.weight_covariance) * u).sum(1), 0)
         return mean, residual / self._lam(state) + embedded
@@ -93,8 +93,8 @@ class PointBBKB(SketchedBandit):
         return in_dtype(self.regularization, state.bound.dtype)
 
     def predict(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
-        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d]. They do not depend
-        on the unfinished batch."""
+        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], none of which
+        depends on the unfinished batch."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
         z, u = sketched.embed(state.sketch, kernel, x)
         residual = nystrom.residual(kernel.diag(x), z)
@@ -109,7 +109,7 @@ class PointBBKB(SketchedBandit):
     def choose(self, state: PointState, key: PRNGKey, candidates: Array) -> Array:
         """The index [] of the candidate with the largest upper confidence bound among candidates
         [A,d]; the first pick is drawn uniformly at random. Raises ValueError for an empty or
-        non-finite matrix, or if the number of columns differs from that given to `init`."""
+        non-finite matrix, or if the number of columns is not the `dimension` of `init`."""
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
@@ -120,7 +120,7 @@ class PointBBKB(SketchedBandit):
     def maximise(self, state: PointState, key: PRNGKey, box: Box) -> Array:
         """The point [d] of the box with the largest upper confidence bound that gradient ascent
         from many starts finds; the first pick is drawn uniformly at random. Raises ValueError if
-        the dimension of the box differs from that given to `init`."""
+        the dimension of the box is not that of `init`."""
         checks.box(box, state.sketch.domain.features.shape[1])
         box = in_dtype(box, state.bound.dtype)
         # both draws use the same key, because only one of them is returned
@@ -148,16 +148,16 @@ class PointBBKB(SketchedBandit):
         _, residual, u = self.predict(state, x[None])
         direction, e = ridge.whitened_gain(state.weight_covariance, u[0])
         variance = residual[0] / self._lam(state) + jnp.square(u[0]).sum()
-        old = state.sketch
-        slot = jnp.minimum(state.used, old.domain.count - 1)
-        prior_variance = jnp.maximum(old.evidence.prior_variance, kernel.diag(x[None])[0])
+        sketch = state.sketch
+        slot = jnp.minimum(state.used, sketch.domain.count - 1)
+        prior_variance = jnp.maximum(sketch.evidence.prior_variance, kernel.diag(x[None])[0])
         picked = replace(
             state,
             sketch=replace(
-                old,
-                domain=Arms(put(old.domain.features, slot, x)),
-                variance=put(old.variance, slot, variance),
-                evidence=replace(old.evidence, prior_variance=prior_variance),
+                sketch,
+                domain=Arms(put(sketch.domain.features, slot, x)),
+                variance=put(sketch.variance, slot, variance),
+                evidence=replace(sketch.evidence, prior_variance=prior_variance),
             ),
             used=state.used + 1,
             weight_covariance=ridge.hallucinate(state.weight_covariance, direction, e),
@@ -166,8 +166,8 @@ class PointBBKB(SketchedBandit):
         return jax.tree.map(partial(jnp.where, self.full(state)), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """Whether the batch has ended, [] bool, so that `tell` has to come before the next pick:
-        its bound exceeds C (BBKB Lemma 1), or it has B picks."""
+        """Whether the batch has ended, [] bool: its bound exceeds C (BBKB Lemma 1), or it has B
+        picks. Call `tell` before the next pick then."""
         ratio = in_dtype(self.ratio, state.bound.dtype)
         return (state.bound > ratio) | (state.batch_size >= self.max_batch)
 
@@ -186,8 +186,8 @@ class PointBBKB(SketchedBandit):
         old = state.sketch
         query, y = checks.feedback(old.domain, query, y)
         feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-        new_points = distinct_points(old, query, query.mask & jnp.isfinite(y))
-        added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
+        at_new_point = is_new_point(old, query, query.mask & jnp.isfinite(y))
+        added = jnp.zeros(old.domain.count, bool).at[query.index].max(at_new_point)
         sketch, info = sketched.apply_feedback(
             old, feedback, query, self.confidence_width(state), key, self, added=added
         )
@@ -217,9 +217,9 @@ class PointBBKB(SketchedBandit):
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))
 
 
-def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
+def is_new_point(sketch: SketchState, query: Query, usable: Array) -> Array:
     """Whether an evaluation of a query is `usable` [B], and its point is neither an inducing point
-    nor that of an earlier usable evaluation of the query, [B] bool."""
+    nor the point of an earlier usable evaluation of the query, [B] bool."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
     is_inducing = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]

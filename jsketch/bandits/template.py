@@ -15,7 +15,8 @@ from jsketch.types import PRNGKey, Query
 
 @struct.dataclass
 class Greedy(SketchedBandit):
-    """Pulls the arm with the largest posterior mean. An evaluation costs O((A + n) m^2 + m^3).
+    """Pulls the arm with the largest posterior mean. An evaluation costs O((A + n) m^2 + m^3)
+    for n distinct pulled arms.
 
     `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
     `init`, `tell` and `grow`. A number is a leaf of the pytree, over which `vmap` can map; a static

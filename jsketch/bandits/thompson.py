@@ -45,7 +45,7 @@ def _query_of_samples(
     size: int,
     rows: Rows = ONE_DEVICE,
 ) -> Query:
-    """The query of the argmax of each sampled function [B,A], or of the first arm alone before any
+    """The query of the best arm of each of the samples [B,A], or of `first_arm` alone before any
     observation."""
     limit = jnp.clip(checks.evaluation_limit(limit), 1, size)
     limit = jnp.where(unobserved, 1, limit)
@@ -75,11 +75,11 @@ _jitted_cholesky = jax.jit(shifted_cholesky)  # without jit its loop runs step b
 
 @struct.dataclass
 class TS(widths.ScaledWidth, ExactBandit):
-    """Thompson sampling from the exact GP posterior, joint over the arms.
+    """Thompson sampling from the exact joint GP posterior of the arms.
 
     A sample is a draw from the prior over the arms that is conditioned on the observations
-    (`posterior.exact.condition`). Every batch factorizes the Gram matrix of the arms, O(A^3), and
-    does not store it. For more than EXACT_ARMS arms use SketchedTS.
+    (`posterior.exact.condition`). Every batch factorizes the Gram matrix of the arms in O(A^3);
+    the factor is not stored. For more than EXACT_ARMS arms use SketchedTS.
     """
 
     scale: ArrayLike = 0.1  # factor on the width; with 1, as in the theory, TS hardly converges
@@ -95,8 +95,8 @@ class TS(widths.ScaledWidth, ExactBandit):
         domain = checks.arms(domain)
         if domain.count > EXACT_ARMS:
             raise ValueError(
-                f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many"
-                f" (at most {EXACT_ARMS}). SketchedTS needs none."
+                f"exact Thompson sampling factorizes an A x A matrix: {domain.count} arms are too"
+                f" many (at most {EXACT_ARMS}). SketchedTS needs no such matrix."
             )
         prior = super().init(domain, key, data=data)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
@@ -107,10 +107,10 @@ class TS(widths.ScaledWidth, ExactBandit):
         state = ThompsonState(**vars(prior), shift=shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
-                "the kernel is not positive semi-definite on these arms: their table of kernel"
-                f" values needs {float(shift):.2g} on its diagonal of {float(variance):.2g} to have"
-                " a root. Check the kernel (a Precomputed table must be symmetric, with no negative"
-                " eigenvalue)."
+                "the kernel is not positive semi-definite on these arms: a Cholesky factorization"
+                f" of their Gram matrix needs {float(shift):.2g} added to the diagonal, which is"
+                f" up to {float(variance):.2g}. Check the kernel (a Precomputed table must be"
+                " symmetric, with no negative eigenvalue)."
             )
         return state
 
@@ -144,8 +144,8 @@ class SketchedTS(widths.ScaledWidth, SketchedBandit):
     O(A M^2 + A M B).
 
     A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x) with standard normal xi [M] and
-    eps_x. The first term is correlated between arms and the second is independent from arm to arm,
-    so that every arm has the variance sigma~^2.
+    eps_x. u(x).xi is correlated between arms, and eps_x is independent from arm to arm; together
+    they give every arm the variance sigma~^2.
     """
 
     scale: ArrayLike = 0.1  # factor on the width
@@ -171,8 +171,8 @@ class SketchedTS(widths.ScaledWidth, SketchedBandit):
         def embedded_samples(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        # with one larger chunk the first arms had wrong values when two threads ran the program
-        # (jaxlib 0.10.2 on a CPU)
+        # in chunks, because in one product of all arms the first had wrong values when two threads
+        # ran the program (jaxlib 0.10.2 on a CPU)
         embedded = map_rows(embedded_samples, arms, state.capacity)
         residual = sketched.residuals(kernel, state)
         residual_sd = jnp.sqrt(residual / lam)

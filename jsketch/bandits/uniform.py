@@ -1,4 +1,4 @@
-"""The uniform policy. A regret ratio is a regret divided by that of this policy."""
+"""The uniform policy. A regret ratio is a regret divided by the regret of this policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UniformState:
 class Uniform(Algorithm):
     """Evaluates batches of arms that are drawn uniformly, with replacement."""
 
-    batch: int = struct.field(pytree_node=False, default=1)  # B
+    batch: int = struct.field(pytree_node=False, default=1)  # B, the evaluations in a batch
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -110,7 +110,7 @@ class MiniGP(ExactBandit):
             state.posterior, kernel, arms, arm, average, count > 0, lam, repeats
         )
         count, width = jnp.where(overflow, 0, count), self.confidence_width(state)
-        info = exact_state.info_of_round(query, y, posterior, count, overflow, width)
+        info = exact_state.exact_round_info(query, y, posterior, count, overflow, width)
         new = counts.count_observations(state, count, query.mask.any() & ~overflow, key)
         return replace(new, posterior=posterior), info
 

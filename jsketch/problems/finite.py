@@ -48,7 +48,7 @@ class RecordedArms:
 
 
 def _checked_features(features: Any, rewards: Any, name: str) -> Array:
-    features = checks.rows_of_arms(features, warns=False)
+    features = checks.arm_features(features, warns=False)
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
         raise ValueError(
             f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is"

@@ -154,7 +154,7 @@ def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
     """(the rows of this process as a matrix, the error to raise if they are invalid)."""
     size = local.stop - local.start
     try:
-        features = np.asarray(checks.rows_of_arms(rows) if size else rows)
+        features = np.asarray(checks.arm_features(rows) if size else rows)
         if features.ndim != 2 or len(features) != size or features.shape[1] == 0:
             raise ValueError(
                 f"this process has the arms {local.start} to {local.stop - 1}, a matrix"

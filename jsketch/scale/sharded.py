@@ -56,7 +56,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     Raises ValueError for invalid features, a mesh without this axis and fewer arms than devices.
     """
     n_devices = check_mesh(mesh, axis)
-    features = checks.rows_of_arms(features)
+    features = checks.arm_features(features)
     count, inputs = features.shape
     rows = rows_per_device(count, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)

@@ -319,7 +319,7 @@ class Streamed(struct.Settings):
         tried[slots[mask]] = True
         first_arm = state.first_arm
         if mask.any() and not np.asarray(new_sketch.pull_counts).any():
-            first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
+            first_arm = counts.resample_first_arm(first_arm, jnp.ones((), bool), count, key)
         new_state = replace(
             state,
             first_arm=first_arm,

@@ -228,7 +228,7 @@ def test_an_arm_out_of_range_is_refused(cache, name):
         query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
         calls = [lambda q=query: bandit.tell(state, q, jnp.zeros(2), KEY)]
         calls += [lambda q=query: bandit.pend(state, q)] * hasattr(bandit, "pend")
-        check_refusals((call, f"names arm {arm}; the arms are 0 to 59") for call in calls)
+        check_refusals((call, f"contains arm {arm}; the arms are 0 to 59") for call in calls)
 
 
 @pytest.mark.float32(only=True)

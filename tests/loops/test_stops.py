@@ -46,7 +46,7 @@ def test_observed_evaluations_leave_fewer_arms():
         loops.run(FIXED, PROBLEM, KEY, 5, states=[state])
     query = ASK(FIXED, state, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
-    with pytest.raises(ValueError, match="failed names arm 12"):
+    with pytest.raises(ValueError, match="failed contains arm 12"):
         FIXED.init(PROBLEM.arms, KEY, data=past.replace(failed=[12]))
 
 
@@ -163,7 +163,7 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
 
     @jax.jit
     def arms_after_failure(first):
-        return jax.vmap(lambda key: history.resample_initial_arm(first, failed, arms, key))(keys)
+        return jax.vmap(lambda key: history.resample_first_arm(first, failed, arms, key))(keys)
 
     for first in (0, arms - 1):
         new_arms = np.asarray(arms_after_failure(jnp.asarray(first, jnp.int32)))

@@ -1,4 +1,4 @@
-"""How a batch is filled while the posterior is frozen. Nothing here imports an algorithm.
+"""How a batch is filled while the posterior is frozen. These modules import no algorithm.
 
 adaptive_batch   BBKB's batch and the rules that end it
 fixed_set        FixedBKB's batch

@@ -1,8 +1,8 @@
 """How BBKB fills a batch while the dictionary and the feedback are frozen (BBKB Alg. 1, L3-9;
-Appendix A.3), and the rules that end a batch. The argument `bandit` of all functions is a `BBKB`.
+Appendix A.3), and the rules that end a batch. Every argument `bandit` is a `BBKB`.
 
 The score of an arm only decreases within a batch, so a stored score is an upper bound of the
-current one. A working set consists of the k arms with the largest stored scores. It contains the
+current score. A working set consists of the k arms with the largest stored scores. It contains the
 best arm as long as the largest current score in the set is not below the largest stored score
 outside. Let U [k,M] be the whitened features of the arms in the set, and
 P [M,M] = (I + sum_s u_s u_s^T)^-1, a sum over the hallucinated pulls s. A pick updates the
@@ -41,7 +41,7 @@ from jsketch.sketch import nystrom
 from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
-SIZE = 16  # k, the arms of a working set
+SIZE = 16  # k, the number of arms of a working set
 PICKS = 256  # the largest number of picks from one working set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
 # Picks come from a working set until its largest score is more than SLACK units in the last place
@@ -62,7 +62,7 @@ class LastSet(NamedTuple):
 class Batch(NamedTuple):
     """A batch under construction."""
 
-    arms: Array  # [B + PICKS] int32, picks in order, then zeros
+    arms: Array  # [B + PICKS] int32, picks in order, then zeros; each set writes PICKS entries
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
     weight_covariance: Array  # [M, M], P of the hallucinated pulls
@@ -81,7 +81,7 @@ def stop_global(bound: Array, ratio: ArrayLike) -> Array:
 
 
 def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
-    """(whether the batch ends, the largest bound []). Lemma 3: it ends when `local` [A], which is
+    """(whether the batch ends, the largest bound []). Lemma 3: a batch ends when `local` [A],
     1 + sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x), exceeds C for some arm x."""
     bound = rows.max(jnp.max(local))
     return stop_global(bound, ratio), bound
@@ -157,9 +157,9 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
 def extend_by_set(
     state: SketchState, kernel: Kernel, width: Array, batch: Batch, ratio: ArrayLike, limit: Array
 ) -> Batch:
-    """The batch with the picks of one working set, until the batch has `limit` picks or the global
-    bound exceeds the ratio. If a set gives no pick, the stored scores of its arms become current,
-    and the next set therefore differs."""
+    """The batch with the picks of one working set added. The picks end at the latest when the batch
+    has `limit` picks or the global bound exceeds the ratio. If a set gives no pick, the stored
+    scores of its arms become current, and the next set therefore differs."""
     rows = state.domain.rows
     index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
@@ -194,7 +194,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # the minimum below is needed: if rounding increased a stored score, the loop might not end
+    # `.min` is needed: if rounding increased a stored score, the loop might not end
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
@@ -248,10 +248,10 @@ def pick_from_set(
     capacity: int,
     repeat: bool = True,
 ) -> Picks:
-    """The picks from a set with this covariance [k,k]. At most `limit` [] <= `capacity` arms are
-    picked, as long as the largest score is at least the `threshold` [] and the global bound is at
-    most the ratio. With repeat=False no arm is picked twice. An arm whose previous score is
-    infinite is the first pick."""
+    """The picks from a set with this covariance [k,k]. Picking ends when the largest score is below
+    the `threshold` [], the global bound exceeds the ratio, or there are `limit` [] <= `capacity`
+    picks. With repeat=False no arm is picked twice. An arm whose previous score is infinite is the
+    first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
     def pick_several(picks: Picks) -> Picks:
@@ -327,8 +327,8 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     bound that exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
-    running = running_count(batch.local > bandit.ratio)
-    size = min(LOCAL_ROWS, arms.shape[0])
+    running_exceeding = running_count(batch.local > bandit.ratio)
+    chunk_size = min(LOCAL_ROWS, arms.shape[0])
     # the terms of repeated picks are equal: each is computed once and multiplied by the pulls
     pulls = lax.fori_loop(
         0,
@@ -336,14 +336,14 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         lambda i, n: rows.add(n, batch.arms[i], jnp.ones((), n.dtype)),
         jnp.zeros(arms.shape[0], arms.dtype),
     )
-    pulled = rows.running_count(pulls > 0)
-    picks = min(LOCAL_PICKS, batch.arms.shape[0])
+    running_picked = rows.running_count(pulls > 0)
+    block_size = min(LOCAL_PICKS, batch.arms.shape[0])
     root, whiten, points = state.nystrom.root, state.whiten, state.nystrom.points
     used = state.dictionary.size
     guaranteed = bandit.local_statistic == "guaranteed"
 
     def add_pick_block(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-        index, valid = rows.compact(pulled, block * picks, picks)
+        index, valid = rows.compact(running_picked, block * block_size, block_size)
         picked = rows.take(arms, index)
         weight = jnp.where(valid, rows.take(pulls, index), 0)
         z, u = embed(state, kernel, picked)
@@ -353,21 +353,21 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
 
         def add_arm_chunk(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            index, valid = compact(running, chunk * size, size)
+            index, valid = compact(running_exceeding, chunk * chunk_size, chunk_size)
             x = arms[index]
             products = nystrom.dual_products(kernel, x, points, columns, used)
-            covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :picks]
+            covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :block_size]
             # an invalid slot has a position out of range, and its value is dropped
             place = jnp.where(valid, index, arms.shape[0])
             total = sums[0].at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
             if not guaranteed:
                 return total, sums[1]
-            squares = jnp.square(products[:, picks:])
+            squares = jnp.square(products[:, block_size:])
             return total, sums[1].at[place].add(matmul(squares, weight), mode="drop")
 
-        return lax.fori_loop(0, -(-running[-1] // size), add_arm_chunk, sums)
+        return lax.fori_loop(0, -(-running_exceeding[-1] // chunk_size), add_arm_chunk, sums)
 
-    blocks = -(-rows.total(pulled) // picks)
+    blocks = -(-rows.total(running_picked) // block_size)
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
     statistic, embedded_statistic = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:

@@ -4,8 +4,8 @@ Every pick is hallucinated: it lowers variances by the full sketched covariance 
 does not change means. Scores only decrease, so the working set contains the best arm as long as the
 largest current score in the set is not below the largest stored score outside (THEORY 5.7, 5.8). A
 pick updates the covariance [k,k] of the set given all earlier pulls; after a set, its pulls are
-appended to the earlier ones. The argument `bandit` of all functions is a `FixedBKB` whose numeric
-fields have the dtype of the arms.
+appended to the earlier pulls. Every argument `bandit` is a `FixedBKB` whose numeric fields have the
+dtype of the arms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jsketch.bandits.core.sketched import SketchState, embed
 from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.types import Arms
 
-SIZE = 64  # k, the arms of a working set
+SIZE = 64  # k, the number of arms of a working set
 PICKS = 32  # the largest number of picks from one working set
 
 
@@ -40,7 +40,7 @@ class Pulls(NamedTuple):
 class Batch(NamedTuple):
     """A batch under construction."""
 
-    arms: Array  # [B + PICKS] int32, picks in order, then zeros
+    arms: Array  # [B + PICKS] int32, picks in order, then zeros; each set writes PICKS entries
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current scores; inf for an arm to be picked next
     pulls: Pulls
@@ -57,7 +57,7 @@ class ConditionedArms(NamedTuple):
 
 
 def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
-    """No pulls, in `slots` + PICKS free slots: a block of PICKS slots is written as a whole."""
+    """No pulls, in `slots` + PICKS free slots, because each set writes PICKS slots."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
     zeros = jnp.zeros((slots, capacity), features.dtype)
@@ -109,8 +109,8 @@ def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, vali
     """The pulls, with pulls of p arms added in the slots from `slot` on; `noise` [p] are their
     noise variances. Arms that are not `valid` [p] come last, and their slots stay free.
 
-    The larger L^-1 has the further rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
-    covariance of the arms given the pulls, plus noise.
+    The new rows of L^-1 are [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the covariance of the
+    arms given the earlier pulls, plus noise.
     """
     pairs = valid[:, None] & valid[None, :]
     noisy = jnp.where(pairs, arms.covariance, 0) + jnp.diag(jnp.where(valid, noise, 1))
@@ -142,7 +142,7 @@ def extend(
     limit: Array,
     unseen_score: Array | None = None,
 ) -> Batch:
-    """The batch with the picks of one working set, until the batch has `limit` [] picks. If a set
+    """The batch with the picks of one working set added, up to `limit` [] picks in all. If a set
     gives no pick, the stored scores of its arms become current, and the next set therefore differs.
 
     n_pending     number [] of distinct pending arms; their pulls are in the first slots
@@ -174,7 +174,7 @@ def extend(
     picked = ConditionedArms(
         points[chosen], arms.z[chosen], arms.u[chosen], arms.half[chosen], covariance
     )
-    # the minimum is needed: if rounding increased a stored score, the loop over sets might not end.
+    # `minimum` is needed: if rounding increased a stored score, the loop over sets might not end.
     # A score of NaN remains NaN unless the arm is excluded
     scores = jnp.minimum(previous, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)

@@ -1,4 +1,4 @@
-"""The parts that algorithms over arms share. Nothing here imports an algorithm.
+"""The parts that algorithms over arms share. These modules import no algorithm.
 
 counts           pull counts and sums of rewards of each arm
 widths           confidence widths, and the upper confidence bound

@@ -43,7 +43,8 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
     rewards     [n]; NaN is a failed evaluation, which is not counted
     dictionary  as in `Evaluations`
 
-    Raises ValueError for arms that do not exist, for infinite rewards or a wrong number of them.
+    Raises ValueError for arms that do not exist, for infinite rewards, and if `arms` and `rewards`
+    have different shapes.
     """
     checks.arm_numbers(domain, arms=arms)
     arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
@@ -65,21 +66,21 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
     return Evaluations(counts, sums, dictionary, failed)
 
 
-def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm [] int32 to evaluate before the first observation. If the evaluation of `first_arm`
-    has `failed` [], another arm is drawn uniformly, so that the next round does not repeat
-    `first_arm`. `key` is the key of `tell`."""
+def resample_first_arm(first_arm: Array, failed: Array, count: int, key: PRNGKey) -> Array:
+    """The arm [] int32, of `count` arms, to evaluate before the first observation. If the
+    evaluation of `first_arm` has `failed` [], another arm is drawn uniformly, so that the next
+    round does not repeat `first_arm`. `key` is the key of `tell`."""
     # a step of 1 to A - 1 leads to another arm; `tell` uses the key itself for other draws
-    step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
-    return jnp.where(failed, (first_arm + step) % arms, first_arm)
+    step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(count, 2), jnp.int32)
+    return jnp.where(failed, (first_arm + step) % count, first_arm)
 
 
 def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNGKey) -> Any:
-    """The state after `n_observed` [] more observations. If there is none yet although the query
-    had slots in use (`nonempty` []), the first arm is drawn again."""
+    """The state after `n_observed` [] more observations. If the state has none yet although
+    the query had slots in use (`nonempty` []), the first arm is drawn again."""
     count = state.count + n_observed.astype(state.count.dtype)
     failed = nonempty & (count == 0)
-    first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
+    first_arm = resample_first_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 
 
@@ -90,8 +91,8 @@ def query_of_best(state: Any, scores: Array) -> Query:
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
 
-def last_slot(query: Query) -> Array:
-    """The number [] int32 of slots up to and including the last one in use."""
+def n_slots_to_last(query: Query) -> Array:
+    """The number [] int32 of slots up to and including the last slot in use."""
     numbers = jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32)
     return jnp.max(jnp.where(query.mask, numbers, 0))
 
@@ -100,7 +101,7 @@ def scan_slots(step: Callable[[Array, Carry], Carry], carry: Carry, query: Query
     """The carry after step(slot, carry) for every slot of a query up to the last slot in use."""
     if query.index.shape[0] == 1:
         return step(jnp.zeros((), jnp.int32), carry)
-    return lax.fori_loop(0, last_slot(query), step, carry)
+    return lax.fori_loop(0, n_slots_to_last(query), step, carry)
 
 
 def round_info(
@@ -155,7 +156,7 @@ def add_rewards(
     else:
         # read before the loop, because in the loop each slot would cost a message between devices
         variances = rows.take(variance, query.index)
-        slots = last_slot(query), query.index, variances, weight, reward
+        slots = n_slots_to_last(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs
         sums = sequential_vmap(partial(_add_by_slots, rows=rows), start, *slots)
     infinite = jnp.any(query.mask & jnp.isinf(y))
@@ -189,7 +190,8 @@ def _add_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
     """The sums of `add_rewards` by chunks of slots. The first slot of an arm in a chunk adds the
-    sum over all slots of the arm, because a scatter with repeated arms would add in any order."""
+    sum over all slots of the arm, because a scatter with repeated arms would add in an arbitrary
+    order."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]
@@ -213,4 +215,4 @@ def _add_in_chunks(
             sums[3] + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
         )
 
-    return lax.fori_loop(0, -(-last_slot(query) // size), add, start)
+    return lax.fori_loop(0, -(-n_slots_to_last(query) // size), add, start)

@@ -1,6 +1,6 @@
 """The exact posterior over the arms, for GP-UCB and other algorithms. An observation costs O(A u)
-for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with a kernel, a
-regularization and a capacity."""
+for u distinct pulled arms. Every argument `bandit` is an algorithm with a kernel, a regularization
+and a capacity."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ State = TypeVar("State", bound=ExactState)
 
 
 class ResidualFreeBandit(Algorithm):
-    """The confidence bounds, and `ask` of GP-UCB, of algorithms whose posterior has no residuals:
-    the exact one, or one on fixed features. Their states have the fields `posterior` (mean [A],
-    variance [A], logdet []), `count`, `prior_variance` and `first_arm`."""
+    """The confidence bounds, and `ask` of GP-UCB, for algorithms whose posterior has no residuals
+    (the exact posterior, or one on fixed features). Their states have the fields `posterior`
+    (mean [A], variance [A], logdet []), `count`, `prior_variance` and `first_arm`."""
 
     def confidence_width(self: Any, state: Any) -> Array:
         """The confidence width [] (beta_t of the papers)."""
@@ -114,21 +114,21 @@ def observe(
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
         is_observed = observed[i] & ~overflow
-        posterior, full = exact.observe(
+        posterior, overflows = exact.observe(
             posterior, kernel, arms, query.index[i], y[i], is_observed, regularization
         )
-        return posterior, overflow | full
+        return posterior, overflow | overflows
 
     posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:
         posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
-    info = info_of_round(query, y, posterior, count, overflow, width)
+    info = exact_round_info(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
     return replace(counts.count_observations(state, count, applied, key), posterior=posterior), info
 
 
-def info_of_round(
+def exact_round_info(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
     """The info of a round after which the exact posterior is `posterior`."""

@@ -39,7 +39,7 @@ class PulledArms(NamedTuple):
     arm: Array  # [b] int32
     valid: Array  # [b] bool
     pulls: Array  # [b], number of new pulls
-    rewards: Array  # [b], sums of their rewards
+    rewards: Array  # [b], sums of the new rewards
 
 
 def refresh(
@@ -122,7 +122,7 @@ def add(
     complement, _ = _partial_cholesky(block - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
-    # an appended column replaces that of a free slot, which is a unit vector divided by sqrt(lam)
+    # an appended column replaces the column of a free slot, a unit vector divided by sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
     values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, values, 0), place)

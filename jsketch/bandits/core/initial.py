@@ -29,7 +29,7 @@ def _add_picks(
     posterior: Exact,
 ) -> tuple[Array, Array, Exact, Array]:
     """(picks, number of picks, posterior, overflow) after further picks, until the largest variance
-    is at most the target, the picks are full or the posterior overflows."""
+    is at most the target, `picks` has no free slot or the posterior overflows."""
 
     def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
         picks, size, posterior, _ = carry
@@ -47,8 +47,8 @@ def _add_picks(
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, limit: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate. Each is the arm with the largest variance given those before it, until
-    no variance exceeds `max_variance`, in leverage units (BBKB Alg. 3).
+    """Arms [n] to evaluate. Each has the largest variance given the arms before it; the last one
+    reduces all variances to `max_variance` or less, in leverage units (BBKB Alg. 3).
 
     With max_variance = 1/P, later batches of ratio C have at least P (C - 1) arms if the posterior
     is exact and, with high probability, P (C - 1)/3 if it is sketched (THEORY 3.5). Raises

@@ -116,7 +116,7 @@ State = TypeVar("State", bound=SketchState)
 class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
-    qbar: ArrayLike = 2.0  # oversampling; that of the theorems is `dictionary.qbar_theory`
+    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` has the theorems' value
     # The pulled arms of a batch join the dictionary if it then has at most (1 + resparsify) times
     # the expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). With
     # `bandits.EVERY_BATCH` a dictionary is drawn after every batch, as in the papers.
@@ -135,7 +135,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     ) -> SketchState:
         """The state before the first round. Raises ValueError for invalid arguments.
 
-        data  earlier evaluations, as concrete arrays if their dictionary is "bless" or "leverage"
+        data  earlier evaluations, not traced if their dictionary is "bless" or "leverage"
         """
         check_bandit(self)
         domain = checks.arms(domain)
@@ -196,7 +196,7 @@ def predict_arms(
 
     The mean is u(x) . weights, and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2). With z = k_S R
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
-    k_S(x) with R F; r and e separately would take two.
+    k_S(x) with R F; computing r and e separately would take two.
     """
     factor = matmul_upper(feature_map.root, ridge.explained_root(posterior, regularization))
     dual = matmul(feature_map.root, matmul(posterior.whiten, posterior.weights))
@@ -240,8 +240,8 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
     pulls = jnp.where(mask, rows.take(state.pull_counts, index), 0)
     rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
-    start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
-    return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
+    inducing_sums = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
+    return dictionaries.sum_outside(dictionary, *history, add, inducing_sums, domain.count, rows)
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
@@ -296,11 +296,12 @@ def apply_feedback(
     from_scratch: bool = False,
 ) -> tuple[State, Info]:
     """(state, info) after a batch. The dictionary is extended or resampled with the variances at
-    the start of the batch, and then the posterior is refreshed. If the new dictionary, or that of
-    earlier evaluations, exceeds the capacity, the state is unchanged and info.overflow is true.
+    the start of the batch, and then the posterior is refreshed. If the new dictionary, or the
+    dictionary of earlier evaluations, exceeds the capacity, the state is unchanged and
+    info.overflow is true.
 
     bandit          an algorithm with the fields of `SketchedBandit`
-    uniform         [A], the random numbers of the draw; by default from the key
+    uniform         [A], the random numbers of the draw; by default drawn with the key
     added           [A] bool, the arms that may extend the dictionary; by default those pulled in
                     the batch
     from_scratch    whether no low-rank update is used, so that `whiten` stays upper triangular
@@ -314,8 +315,9 @@ def apply_feedback(
     if growth is not None:
         if added is None:
             added = feedback.pull_counts > state.pull_counts
-        limit = jnp.where(state.chosen_by_user, -1, growth)
-        extended, extends = dictionaries.extend(state.dictionary, added, probability, limit, rows)
+        # a growth below 0 makes the next dictionary a fresh draw
+        growth = jnp.where(state.chosen_by_user, -1, growth)
+        extended, extends = dictionaries.extend(state.dictionary, added, probability, growth, rows)
         inducing = jnp.where(extends, extended, inducing)
     dictionary, overflow = dictionaries.of_arms(inducing, state.capacity, rows)
     overflow = overflow | (state.n_excess_points > 0)
@@ -327,7 +329,7 @@ def apply_feedback(
     failed = query.mask.any() & (rows.sum(feedback.pull_counts.sum()) == 0)
     before_refresh = replace(
         state,
-        first_arm=counts.resample_initial_arm(state.first_arm, failed, state.domain.count, key),
+        first_arm=counts.resample_first_arm(state.first_arm, failed, state.domain.count, key),
         evidence=evidence,
         chosen_by_user=jnp.zeros((), bool),
     )
@@ -342,8 +344,10 @@ def apply_feedback(
         )
         new = refresh(observed, *model)
     else:
-        extends, arms = extends & ~overflow, query.index.shape[0]
-        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, arms)
+        extends, max_arms = extends & ~overflow, query.index.shape[0]
+        new = refresh_by_updates_if_accurate(
+            before_refresh, feedback, dictionary, extends, model, max_arms
+        )
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = select_state(overflow, state, new)
@@ -361,12 +365,17 @@ def apply_feedback(
     return new, info
 
 
-def refresh_where_needed(
-    state: Any, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
+def refresh_by_updates_if_accurate(
+    state: Any,
+    feedback: Feedback,
+    dictionary: Dictionary,
+    extends: Array,
+    model: Any,
+    max_arms: int,
 ) -> Any:
     """The state refreshed with the history of the feedback and the dictionary, by low-rank updates
     if these are accurate and the dictionary is an extension (`extends` []). `model` is (kernel,
-    regularization); a batch has <= `arms` arms."""
+    regularization); a batch has at most `max_arms` arms."""
     domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
@@ -378,7 +387,7 @@ def refresh_where_needed(
         domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
         old = replace(carry[0], domain=domain)
-        new, accurate, fits = incremental.refresh(old, *history, kernel, regularization, arms)
+        new, accurate, fits = incremental.refresh(old, *history, kernel, regularization, max_arms)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
         return replace(select_state(~done, old, new), domain=None), done
@@ -396,8 +405,8 @@ def refresh_where_needed(
 
     arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
-    start = replace(state, domain=None), jnp.zeros((), bool)
-    state, done = cond_per_run(use_updates, by_updates, start, arguments)
+    carry = replace(state, domain=None), jnp.zeros((), bool)
+    state, done = cond_per_run(use_updates, by_updates, carry, arguments)
     return replace(cond_per_run(~done, from_scratch, state, arguments), domain=domain)
 
 
@@ -454,8 +463,8 @@ def start(
     key: PRNGKey,
     history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round, given the evaluations of a history. The information is set
-    to the upper bound of THEORY 2.4."""
+    """The state before the first round, given the evaluations of a history, if there is one. The
+    information is then the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
@@ -635,7 +644,7 @@ def check_inducing_points_fit(state: Any) -> None:
 
 def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    the states for which `check_inducing_points_fit` does."""
+    a state that `check_inducing_points_fit` refuses."""
     check_inducing_points_fit(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity

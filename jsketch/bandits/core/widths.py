@@ -160,7 +160,7 @@ class ScaledWidth:
     """A base of algorithms whose field `scale` multiplies the confidence width."""
 
     def confidence_width(self: Any, state: Any) -> Array:
-        """The width [] of the other base, times `scale`."""
+        """The width [] of the next base class, times `scale`."""
         width = super().confidence_width(state)  # type: ignore[misc]
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width)
 
@@ -267,7 +267,7 @@ def _certified(e: Evidence, c: Confidence) -> Array:
 def _certified_mixture(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), where b is the width `mixture` with Lhat in
     place of L (THEORY 4.8). It is below `certified` if xi sqrt(Lhat + 2 log 1/delta) exceeds
-    sqrt(lam) F / 2, and needs local_statistic="guaranteed" as `certified` does."""
+    sqrt(lam) F / 2. Like `certified` it needs local_statistic="guaranteed"."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     radius = radius + c.norm_bound * _root(e.residual_sum)
     return jnp.sqrt(c.ratio) * jnp.hypot(radius, _bias(c))

@@ -43,7 +43,7 @@ def observe(
     e = jnp.square(v).sum()
     gain = jnp.where(observed, 1 / (1 + e), 0)
     sd = jnp.sqrt(1 + e)
-    # (I - c v v^T)^2 = I - v v^T / (1 + e)
+    # c solves (I - c v v^T)^2 = I - v v^T / (1 + e)
     c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
     covariance = matmul(whitened, direction)  # [A], covariances of all arms with `arm`
     innovation = jnp.where(observed, y - posterior.mean[arm], 0)

@@ -51,7 +51,7 @@ class LinearBandit(Algorithm):
     scale: ArrayLike = 1.0  # factor on the width
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
-    size: int = struct.field(pytree_node=False, default=16)  # m
+    size: int = struct.field(pytree_node=False, default=16)  # m, the size of the sketch
 
     def _checked_arms(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
         checks.no_evaluations(self, data)

@@ -69,7 +69,7 @@ class ContextualArms:
     def checked(self, bandit: Any, key: PRNGKey) -> ContextualArms:
         checks.positive_integer(inputs=self.inputs)
         checks.nonnegative(noise_std=self.noise_std)
-        problem = replace(self, actions=jnp.asarray(checks.rows_of_arms(self.actions)))
+        problem = replace(self, actions=jnp.asarray(checks.arm_features(self.actions)))
         if not callable(self.reward) or jax.tree_util.all_leaves([self.reward]):
             raise ValueError(
                 "reward must be a callable pytree, such as contextual.Squares() or a"
