@@ -1,6 +1,6 @@
-"""Checks of arguments on the host. Each function raises ValueError, with the cause and a remedy,
-unless its arguments are as its docstring states. The values of tracers (under jit or vmap) are not
-checked."""
+"""Checks of arguments on the host. The docstring of a check states what its arguments are;
+other arguments raise ValueError, with the cause and a remedy. The values of tracers (under jit or
+vmap) are not checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jsketch.warn import warn
 
 INT32_MAX = 2**31 - 1
 GRAM_ARMS = 32  # number of arms whose Gram matrix is checked
-INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest
+INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest one
 LARGEST_ROUNDING = 1e-3  # larger rounding errors, as a share of k(x,x), cause a warning
 
 
@@ -163,8 +163,8 @@ def component(name: str, value: Any, pytree: bool = False) -> None:
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
     are valid. The value of a static field is one of the `choices` of its class, or a bool if the
-    default is a bool, or else lies in its range in RANGES. Fields that are not static are not
-    checked: they may be arrays over which the algorithm is vmapped."""
+    default is a bool, or else lies in its range in RANGES. Other fields are not checked:
+    they may be arrays over which the algorithm is vmapped."""
     choices = getattr(algorithm, "choices", {})
     for field in algorithm.__dataclass_fields__.values():
         name, value = field.name, getattr(algorithm, field.name)
@@ -299,8 +299,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
 
 
 def objective(function: Any, *arguments: Any) -> None:
-    """The function returns one real number for the `arguments` x [d] and key, and its method
-    `value`, if it has one, returns one for x. Both are traced but not compiled."""
+    """The function returns one real number for the `arguments` x [d] and key. If it has a method
+    `value`, the method returns one real number for x. Both are traced but not compiled."""
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
@@ -414,7 +414,7 @@ def box(domain: Box, dimension: int) -> None:
             cause = f"its shape is {np.shape(value)}"
             raise ValueError(f"the box's {name} must have shape ({dimension},); {cause}.")
     if not is_traced(domain):
-        low, high = (np.asarray(real("the box", end)) for end in (domain.lower, domain.upper))
+        low, high = (np.asarray(real("the box", bound)) for bound in (domain.lower, domain.upper))
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"a box needs finite lower < upper; {low} and {high} were given.")
 
@@ -467,8 +467,8 @@ def feedback(
 ) -> tuple[Query, Array]:
     """(query, rewards [B]) as JAX arrays, the rewards in the `dtype` (None: that of the arms).
 
-    Raises ValueError for arms that do not exist, and unless y has one real number for each slot. If
-    the query is traced, the reward of such an arm becomes infinite; `tell` ignores it and sets
+    Raises ValueError for a y without one real number for each slot, and for arms that do not exist.
+    If the query is traced, the reward of such an arm becomes infinite; `tell` ignores it and sets
     `nonfinite`.
     """
     query = arm_query(domain, query)
@@ -533,8 +533,8 @@ def no_evaluations(algorithm: Any, data: Any) -> None:
 
 
 def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
-    """Earlier evaluations are two vectors [A]. The counts are nonnegative, and whole numbers if
-    `whole`. The sums of rewards are finite, and zero for an arm whose count is zero."""
+    """Earlier evaluations are two vectors [A]. The counts are nonnegative, and integers if
+    `whole` is True. The sums of rewards are finite, and zero for an arm whose count is zero."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):
             raise ValueError(
@@ -591,7 +591,7 @@ def _equal(x: Any, y: Any) -> bool:
 
 
 def feature_map(features: Any, method: str, words: str) -> None:
-    """The feature map has a method with this name."""
+    """The feature map has a method with the name `method`."""
     if isinstance(features, type) or not callable(getattr(features, method, None)):
         raise ValueError(f"features must be {words}; {features!r} was given.")
 
@@ -617,7 +617,7 @@ def forecaster_inputs(forecaster: Any, x: Any) -> None:
 
 
 def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> None:
-    """The kernel is defined on the arms, and the regularization does not overflow their dtype.
+    """The kernel is defined on the arms, and variances k(x,x) / regularization do not overflow.
 
     Warns of a kernel that is not positive semi-definite, of a regularization that is too small for
     float32 (THEORY 9.1), and of arms so far apart that rounding changes kernel values between the

@@ -349,8 +349,8 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
-    """The factor of A = L L^T, where `matrix` [M,M] is A, or is L if `triangular` is True; then the
-    returned logdet is 0.
+    """The factor of A = L L^T, where `matrix` [M,M] is A. If `triangular` is True, it is L, and
+    the returned logdet is 0.
 
     Row i of BLOCK x BLOCK blocks follows from the earlier rows of L^-1: L_ij = A_i (L^-1)_j^T, and
     (L^-1)_i = L_ii^-1 (I_i - sum_j L_ij (L^-1)_j). One loop over the rows compiles in a quarter of

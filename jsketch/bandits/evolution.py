@@ -2,7 +2,7 @@
 
 Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI
 2019, Algorithm 1, with the settings of the public NAS benchmarks: population 100, tournaments of 10
-drawn with replacement (THEORY 6.2).
+members drawn with replacement (THEORY 6.2).
 """
 
 from __future__ import annotations
