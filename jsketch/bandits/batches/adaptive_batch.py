@@ -194,7 +194,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # `.min` is needed: if rounding increased a stored score, the loop might not end
+    # `.min` of the scores is needed: if rounding increased one, the loop might not end
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),

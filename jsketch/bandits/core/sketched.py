@@ -374,8 +374,8 @@ def refresh_by_updates_if_accurate(
     max_arms: int,
 ) -> Any:
     """The state refreshed with the history of the feedback and the dictionary, by low-rank updates
-    if these are accurate and the dictionary is an extension (`extends` []). `model` is (kernel,
-    regularization); a batch has at most `max_arms` arms."""
+    if these are accurate and the dictionary is an extension (`extends` []), else from scratch.
+    `model` is (kernel, regularization); a batch has at most `max_arms` arms."""
     domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
