@@ -666,7 +666,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     eps = float(jnp.finfo(dtype).eps)
     share = eps * float(np.asarray(rounding))
     if share > LARGEST_ROUNDING:
-        remedy = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
+        remedy = "arms in float64 (jax_enable_x64) or " if dtype == jnp.float32 else ""
         warn(
             f"arms lie up to {(share / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
             f" changes k(x, y) of close arms by up to {share:.1g} k(x,x) in {dtype}. Use"

@@ -345,10 +345,10 @@ def cholesky_inverse(matrix: Array) -> Factor:
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
         return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
-    return _factor_block(matrix) if len(matrix) <= BLOCK else _factor_block_rows(matrix, False)
+    return _factor_block(matrix) if len(matrix) <= BLOCK else _factor_block_rows(matrix)
 
 
-def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
+def _factor_block_rows(matrix: Array, triangular: bool = False) -> Factor:
     """The factor of A = L L^T, where `matrix` [M,M] is A. If `triangular` is True, it is L, and
     the returned logdet is 0.
 
@@ -481,7 +481,7 @@ def triangular_inverse(lower: Array) -> Array:
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
     if len(lower) <= BLOCK:
         return solve_lower(lower, identity)
-    return _factor_block_rows(lower, True).inverse
+    return _factor_block_rows(lower, triangular=True).inverse
 
 
 def solve_lower(lower: Array, right: Array) -> Array:

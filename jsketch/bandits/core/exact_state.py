@@ -122,10 +122,11 @@ def observe(
     posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:
         posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
-    count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
-    info = exact_round_info(query, y, posterior, count, overflow, width)
+    n_observed = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
+    info = exact_round_info(query, y, posterior, n_observed, overflow, width)
     applied = query.mask.any() & ~overflow
-    return replace(counts.count_observations(state, count, applied, key), posterior=posterior), info
+    new = counts.count_observations(state, n_observed, applied, key)
+    return replace(new, posterior=posterior), info
 
 
 def exact_round_info(

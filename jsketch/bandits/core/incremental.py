@@ -56,14 +56,14 @@ def refresh(
     `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
     cumulative = rows.running_count(pull_counts > state.pull_counts)
-    before = state.pull_counts, state.reward_sums
+    counts_before, sums_before = state.pull_counts, state.reward_sums
     size = min(BLOCK, max_arms)
 
     def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
         index, valid = rows.compact(cumulative, i * size, size)
-        pulls = rows.take(pull_counts, index) - rows.take(before[0], index)
-        rewards = rows.take(reward_sums, index) - rows.take(before[1], index)
+        pulls = rows.take(pull_counts, index) - rows.take(counts_before, index)
+        rewards = rows.take(reward_sums, index) - rows.take(sums_before, index)
         pulled = PulledArms(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
         state, block_accurate, block_fits = add(state, pulled, kernel, regularization)
         return state, accurate & block_accurate, fits & block_fits
