@@ -167,9 +167,9 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with a capacity of at least INITIAL_SIZE_RATIO times `expected_size`, or A:
-        free slots hardly slow down low-rank updates, and growing the capacity later compiles
-        another program. The capacity is unchanged with EVERY_BATCH, and for sharded or traced arms."""
+        """The algorithm with a capacity of at least INITIAL_SIZE_RATIO times `expected_size`, or A.
+        Free slots hardly slow down low-rank updates, and growing the capacity later compiles
+        another program. The capacity stays with EVERY_BATCH, or for sharded or traced arms."""
         settings = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, settings)):
             return self
