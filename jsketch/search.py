@@ -1,6 +1,6 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
-All ascents call `ascend`, including that of GO-UCB over pairs of a point and parameters.
+All ascents call `ascend`, also GO-UCB's ascent over pairs of a point and parameters.
 `maximise_over_box` returns the best of the first and last points of its ascents.
 `maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
 the best observed point.
@@ -30,7 +30,7 @@ class Ascent(NamedTuple):
     """The result of gradient ascent from K starts."""
 
     best: Any  # [K, ...], the best point of all steps from each start
-    values: Array  # [K], its scores
+    values: Array  # [K], the scores of `best`
     last: Any  # [K, ...], the last points
 
 
@@ -121,8 +121,8 @@ def maximise_over_box(
 
     score          a differentiable function of points [n,d] that returns scores [n]
     candidates     int, uniform random points
-    starts         int, the number of the best candidates from which the ascent starts
-    steps          int, steps of the ascent
+    starts         int, number of ascents, which start from the best candidates
+    steps          int, steps of each ascent
     differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
@@ -152,8 +152,8 @@ def maximise_over_cube(
     score        as in `maximise_over_box`
     best         [d], the best observed point
     candidates   int, random points, half of them uniform and half around `best`
-    starts       int, the number of the best candidates of each half from which the ascent starts
-    steps        int, steps of the ascent
+    starts       int, number of ascents from the best candidates of each half
+    steps        int, steps of each ascent
     around_best  False: all candidates are uniform
     """
     uniform_key, other_key = jax.random.split(key)

@@ -31,8 +31,8 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """A reward of an arm is drawn from the recorded evaluations of the arm, and the mean reward of
-    the arm is their mean."""
+    """A reward of an arm is drawn from the recorded evaluations of the arm, whose mean is the mean
+    reward."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]

@@ -178,7 +178,7 @@ class Turbo(struct.Settings):
         return min(100 * d, MAX_CANDIDATES) if self.candidates is None else self.candidates
 
     def _new_regions(self, first: Array, points: Array) -> Regions:
-        """New regions after `first` [] evaluations, with designs [R,P,d]."""
+        """New regions that start after `first` [] evaluations, with design points [R,P,d]."""
         owner = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
         region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
         design = (owner[None, :] == region).sum(1, dtype=jnp.int32)
