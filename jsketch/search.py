@@ -93,8 +93,8 @@ def ascend(
         points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, updates))
         return (points, state, best), None
 
-    first = jax.tree.leaves(starts)[0]
-    best = (starts, jnp.full(first.shape[:1], -jnp.inf, first.dtype))
+    leaf = jax.tree.leaves(starts)[0]
+    best = (starts, jnp.full(leaf.shape[:1], -jnp.inf, leaf.dtype))
     (last, _, best), _ = lax.scan(step, (starts, rule.init(starts), best), None, steps)
     return Ascent(*update_best(best, last, score(last)), last)
 
@@ -131,8 +131,8 @@ def maximise_over_box(
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = unit_points[lax.top_k(value(unit_points), starts)[1]]
-    points = jnp.concatenate([ascend_cube(value, first, steps, differentiate).last, first])
+    best = unit_points[lax.top_k(value(unit_points), starts)[1]]
+    points = jnp.concatenate([ascend_cube(value, best, steps, differentiate).last, best])
     values = value(points)
     winner = jnp.argmax(values)
     return box.lower + sides[0] * points[winner], values[winner]
@@ -156,14 +156,14 @@ def maximise_over_cube(
     steps        int, steps of each ascent
     around_best  False: all candidates are uniform
     """
-    uniform_key, other_key = jax.random.split(key)
+    first_key, second_key = jax.random.split(key)
     half = candidates // 2
 
     def uniform(key: PRNGKey) -> Array:
         return jax.random.uniform(key, (half, *best.shape), best.dtype)
 
-    other = points_around(other_key, best, half) if around_best else uniform(other_key)
-    halves = jnp.stack([uniform(uniform_key), other])
+    second = points_around(second_key, best, half) if around_best else uniform(second_key)
+    halves = jnp.stack([uniform(first_key), second])
 
     def value(u: Array) -> Array:
         values = score(u)

@@ -162,7 +162,7 @@ def advance(
     runs continue; in the layout "seeds" all runs end with it.
     """
     vmapped = layout != "run"
-    length = max(1, horizon // max(steps, 1 if file is None else SAVES))
+    segment_length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
     def grow(state: Any, capacity: int) -> Any:
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
@@ -181,7 +181,7 @@ def advance(
     runs = keys.shape[0] if vmapped else 1
     until = reported = 0
     while True:
-        until = min(horizon, max(until, int(np.min(progress.t))) + length)
+        until = min(horizon, max(until, int(np.min(progress.t))) + segment_length)
         progress = jax.block_until_ready(
             run_to(bandit, problem, keys, progress, jnp.asarray(until))
         )

@@ -86,6 +86,7 @@ def _first_labelled(examples: Any, first: int) -> tuple[Any, Any]:
     """At most `first` examples, the first that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
+        # more than `first` examples, because labels may be missing
         start = [a[: 10 * first] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
         xs, ys = checks.stream(*start)
         labelled = ~np.isnan(np.asarray(ys))

@@ -89,8 +89,8 @@ def drive(
                 arms a larger horizon adds evaluations
     stop        a function of the run so far (a `Driven`), which is called before every round but
                 the first: the run ends when the function returns True. Or a number above 0, in
-                units of the rewards: the run ends when `gap` is below the number. A run that ends
-                so has the flag `stopped`
+                units of the rewards: the run ends when `gap` is below the number. A run that
+                `stop` ends has the flag `stopped`
 
     Warns if the algorithm returns an empty query before the horizon (this sets `exhausted`), if
     rounding may have changed variances, and if a model is not finite.

@@ -219,10 +219,11 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
             f" {regret.shape} and {mean_reward.shape}."
         )
     best = jnp.max(mean_reward)
-    constant = jnp.min(mean_reward) == best
-    uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
+    equal = jnp.min(mean_reward) == best
+    uniform_regret = jnp.where(equal, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
-    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / aligned(uniform * evaluations, regret))
+    ratio = jnp.cumsum(regret, -1) / aligned(uniform_regret * evaluations, regret)
+    return jnp.where(equal, 1, ratio)
 
 
 @struct.dataclass

@@ -116,8 +116,8 @@ class Printed(struct.Settings):
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
-        size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
-        return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
+        increment = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
+        return increment * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
 
 
 @struct.dataclass

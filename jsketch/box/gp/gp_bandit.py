@@ -33,7 +33,7 @@ class GPState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    numbers: Hyperparameters  # result of the last fit, and the first start of the next one
+    numbers: Hyperparameters  # result of the last fit, from which the next fit starts
 
 
 @struct.dataclass
