@@ -178,8 +178,8 @@ def maximise_over_cube(
 
 
 def points_around(key: PRNGKey, u: Array, count: int) -> Array:
-    """Random points [count,d] around u [d] in the unit cube. Each differs from u in a random share
-    of its inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
+    """Random points [count,d] around u [d] in the unit cube. Each point differs from u in a random
+    share of the inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
     share_key, input_key, size_key, step_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)

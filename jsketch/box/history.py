@@ -102,7 +102,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
 
 
 def checked_values(query: BoxQuery, y: Any) -> Array:
-    """The values y [B] in the dtype of the query. Raises ValueError unless each slot has one."""
+    """The values y [B] in the query's dtype. Raises ValueError unless each slot has a value."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(
@@ -153,8 +153,8 @@ def query(
     """The query with all initial points [n,d] in the first round, and later with propose() [B,d],
     up to the capacity and the limit.
 
-    Under vmap a cond evaluates both branches. Because the initial points are one round, only one
-    proposal is wasted.
+    Under vmap a cond evaluates both branches. Because all initial points are in one round, only
+    one proposal is wasted.
     """
     n = initial.shape[0]
     batch = jax.eval_shape(propose).shape[0]
@@ -185,8 +185,8 @@ class Moments(NamedTuple):
 
 def moments(y: Array, ok: Array) -> Moments:
     """The moments of the values y [N] where ok [N] is true; without values, mean and deviation are
-    0. A deviation of the size of rounding errors, as equal values have, becomes 0. After division
-    by `unit`, the squares of values near 1e200 or 1e-200 do not overflow or underflow."""
+    0. A deviation of the size of rounding errors, such as that of equal values, becomes 0. Divided
+    by `unit`, values near 1e200 or 1e-200 have squares that do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
     # without the factor 8, the inverse of the unit could be rounded to zero

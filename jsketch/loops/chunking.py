@@ -47,7 +47,7 @@ def chunks(
         chunks("events.parquet", target="y")
 
     xs      the path of a Parquet or CSV file with a header, whose columns are separated by commas,
-            tabs or semicolons; or examples [n, d], an array or a table or anything with a shape
+            tabs or semicolons; or examples [n, d]: an array, a table, or any object with a shape
             that can be sliced, such as `np.load(path, mmap_mode="r")` or a data set of an HDF5
             file; or, without ys, an iterable of pairs (x [d], y)
     ys      the labels [n] of examples [n, d]

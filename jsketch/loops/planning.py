@@ -27,7 +27,7 @@ class Plan:
     algorithm: str
     arms: int
     horizon: int
-    seeds: int
+    seeds: int  # S
     seconds: float  # wall time of all runs, without compilation
     compile_seconds: float  # compilation of the timed programs; small if the cache has them
     bytes: int  # memory at the initial capacity, including the problem

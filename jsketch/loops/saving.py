@@ -133,7 +133,7 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
     The content is written to a temporary file in the same folder, which is then renamed: an
     interrupted write leaves the old file, and the last of several writers wins. A symbolic link is
-    followed. Devices and pipes (/dev/stdout) are written directly. An OSError contains `path`.
+    followed. Devices and pipes (/dev/stdout) are written directly. An OSError has the path `path`.
     """
     path = Path(path)
     try:

@@ -46,10 +46,10 @@ GRADIENT_EVERY = 4  # every fourth start moves w along the gradient, the others 
 @struct.dataclass
 class GOState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
     scaling: Scaling  # from the values of phase I; with `refit`, from all observations
-    w0: Array  # [d_w]
+    w0: Array  # [d_w], the fit to phase I
     centre: Array  # [d_w], w_t
     gradients: Array  # [N, d_w], g_i at w_i; unused rows are zero
     targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); unused rows are zero
@@ -57,7 +57,7 @@ class GOState:
 
 @struct.dataclass
 class Proposal:
-    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, if
+    """Diagnostics of a proposed point. The numbers are NaN in phase I and, except for beta, if
     `fallback` is true."""
 
     beta: Array  # [], beta_t
@@ -77,7 +77,7 @@ class Exclusions(NamedTuple):
     """The parameters and rows that a round excluded because they are not finite."""
 
     diverged: Array  # [] bool, whether the new parameters or their loss are not finite
-    rows: Array  # [] int32, number of excluded rows of eqs. 3 and 5 that the round computed
+    rows: Array  # [] int32, number of rows that the round computed and excluded from eqs. 3 and 5
 
 
 @struct.dataclass

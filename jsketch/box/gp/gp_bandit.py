@@ -31,7 +31,7 @@ from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 @struct.dataclass
 class GPState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
     numbers: Hyperparameters  # result of the last fit, from which the next fit starts
 

@@ -36,7 +36,7 @@ class Regions:
     """R trust regions. The data of a region are its evaluations since its last restart."""
 
     first: Array  # [R] int32, index of the first evaluation after the last restart
-    points: Array  # [R, P, d] in the unit cube, the design of a restart, in reverse order
+    points: Array  # [R, P, d] in the unit cube, the design points of a restart, in reverse order
     design: Array  # [R] int32, the number of design points that are not evaluated yet
     length: Array  # [R], base side, the geometric mean of the sides, in sides of the box
     successes: Array  # [R] int32, consecutive rounds with a success

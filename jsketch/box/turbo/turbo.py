@@ -32,7 +32,7 @@ MAX_CANDIDATES = 5000  # the largest default number of candidates
 @struct.dataclass
 class TurboState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
     owner: Array  # [N] int32, the region of each evaluation
     regions: Regions
