@@ -100,8 +100,8 @@ class Prior:
         d = numbers.lengthscale.shape[0]
         total = jnp.zeros((), numbers.noise.dtype)
         if self.lengthscale is not None:
-            logs = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
-            total = total + logs.sum() - d * math.log(d) / 2
+            log_densities = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
+            total = total + log_densities.sum() - d * math.log(d) / 2
         if self.outputscale is not None:
             total = total + self.outputscale.log_density(numbers.outputscale)
         return total if self.noise is None else total + self.noise.log_density(numbers.noise)
