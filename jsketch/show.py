@@ -39,7 +39,7 @@ def short_repr(value: Any) -> str:
 
 
 def full_repr(value: Any) -> str:
-    """All fields of an object on one line, for records."""
+    """All fields of an object on one line, for files of results."""
     method: Any = type(value).__repr__
     if method is not short_repr:
         return repr(value)

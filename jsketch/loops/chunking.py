@@ -123,12 +123,12 @@ def _read_file(
     """The pairs (xs, ys) of the parts of a file; a part is read when a loop reaches it. Raises
     ValueError if the format is another one or a column is missing, and FileNotFoundError if there
     is no file."""
-    kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
-    if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
+    ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
+    if ending not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
         raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    is_parquet = kind in (".parquet", ".pq")
+    is_parquet = ending in (".parquet", ".pq")
     needed = [target, *([] if inputs is None else inputs)]
     frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed)
     try:

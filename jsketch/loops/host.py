@@ -38,7 +38,8 @@ class Driven:
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
     stopped: bool = struct.field(pytree_node=False, default=False)  # the rule `stop` ended the run
-    imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
+    # `Info.imprecise` was true in a round
+    imprecise: bool = struct.field(pytree_node=False, default=False)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -135,7 +136,7 @@ def drive(
     if driven.exhausted:
         warn(
             f"the run ended after {driven.t} of {horizon} evaluations: the algorithm returned an"
-            " empty query, because it has evaluated all arms or because its horizon is smaller."
+            " empty query, because all arms were evaluated, or the state has a smaller horizon."
         )
     if driven.imprecise:
         warn_of_imprecision()

@@ -65,7 +65,7 @@ class Progress:
     truncated: Array  # [] bool, some batch ended at its capacity
     nonfinite: Array  # [] bool, a reward is infinite or the posterior is not finite
     exhausted: Array  # [] bool, the algorithm returned an empty query
-    imprecise: Array  # [] bool, `Info.imprecise` of some round
+    imprecise: Array  # [] bool, `Info.imprecise` was true in some round
 
     @property
     def stopped(self) -> Array:

@@ -256,8 +256,8 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
         )
     if bool(np.any(progress.truncated)):
         warn(
-            "a batch filled its capacity `max_batch` and ended there; a larger one may need fewer"
-            " rounds."
+            "a batch filled its capacity `max_batch` and ended there; a larger `max_batch` may need"
+            " fewer rounds."
         )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()

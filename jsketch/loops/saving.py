@@ -1,8 +1,9 @@
 """Files of runs and of streams. A file is replaced atomically, by one writer at a time, and only a
 run with the same description as the writer's can resume from it.
 
-The first line of a file is JSON with its kind, the version of the format and a hash of the rest.
-The second line is the header, also JSON. Then come the arrays of the state as flax serializes them.
+The first line of a file is JSON: the kind of the file, the version of the format and a hash of the
+rest. The second line is the header, also JSON. Then come the arrays of the state as flax
+serializes them.
 """
 
 from __future__ import annotations

@@ -405,7 +405,7 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
         warn(
             f"at half of the first inputs the Taylor features of degree {features.degree} represent"
             f" less than {max(share, 1e-9):.1g} of the kernel, so that predictions are near 0:"
-            " scale the inputs, take a larger lengthscale, or loops.default_forecaster."
+            " scale the inputs, or use a larger lengthscale or loops.default_forecaster."
         )
 
 
