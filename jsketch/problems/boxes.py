@@ -1,9 +1,9 @@
 """Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, and `problem.value(x)`
-the value without noise. `on_box` makes a problem from another function. The first three functions
-are those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on optimisation,
-with the opposite sign.
+is the value without noise. `on_box` makes a problem from another function. The first three
+functions are those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on
+optimisation, with the opposite sign.
 """
 
 from __future__ import annotations

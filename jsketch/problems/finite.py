@@ -48,8 +48,8 @@ class RecordedArms:
 
 
 def _checked_features(features: Any, rewards: Any, name: str) -> Array:
-    """The features as an array. Raises ValueError also unless the rewards, the argument `name`, are
-    finite and have one row for each arm."""
+    """The features as an array. Raises ValueError for invalid features or rewards; the rewards are
+    the argument `name`."""
     features = checks.rows_of_arms(features, warns=False)
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
         raise ValueError(
