@@ -1,6 +1,6 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
-All ascents call `ascend`, including that of GO-UCB over pairs of a point and parameters.
+All ascents call `ascend`, also GO-UCB's ascent over pairs of a point and parameters.
 `maximise_over_box` returns the best of the first and last points of its ascents.
 `maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
 the best observed point.
@@ -30,7 +30,7 @@ class Ascent(NamedTuple):
     """The result of gradient ascent from K starts."""
 
     best: Any  # [K, ...], the best point of all steps from each start
-    values: Array  # [K], its scores
+    values: Array  # [K], the scores of `best`
     last: Any  # [K, ...], the last points
 
 
@@ -93,8 +93,8 @@ def ascend(
         points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, updates))
         return (points, state, best), None
 
-    first = jax.tree.leaves(starts)[0]
-    best = (starts, jnp.full(first.shape[:1], -jnp.inf, first.dtype))
+    leaf = jax.tree.leaves(starts)[0]
+    best = (starts, jnp.full(leaf.shape[:1], -jnp.inf, leaf.dtype))
     (last, _, best), _ = lax.scan(step, (starts, rule.init(starts), best), None, steps)
     return Ascent(*update_best(best, last, score(last)), last)
 
@@ -121,8 +121,8 @@ def maximise_over_box(
 
     score          a differentiable function of points [n,d] that returns scores [n]
     candidates     int, uniform random points
-    starts         int, the number of the best candidates from which the ascent starts
-    steps          int, steps of the ascent
+    starts         int, number of ascents, which start from the best candidates
+    steps          int, steps of each ascent
     differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
@@ -131,8 +131,8 @@ def maximise_over_box(
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = unit_points[lax.top_k(value(unit_points), starts)[1]]
-    points = jnp.concatenate([ascend_cube(value, first, steps, differentiate).last, first])
+    best = unit_points[lax.top_k(value(unit_points), starts)[1]]
+    points = jnp.concatenate([ascend_cube(value, best, steps, differentiate).last, best])
     values = value(points)
     winner = jnp.argmax(values)
     return box.lower + sides[0] * points[winner], values[winner]
@@ -152,18 +152,18 @@ def maximise_over_cube(
     score        as in `maximise_over_box`
     best         [d], the best observed point
     candidates   int, random points, half of them uniform and half around `best`
-    starts       int, the number of the best candidates of each half from which the ascent starts
-    steps        int, steps of the ascent
+    starts       int, number of ascents from the best candidates of each half
+    steps        int, steps of each ascent
     around_best  False: all candidates are uniform
     """
-    uniform_key, other_key = jax.random.split(key)
+    first_key, second_key = jax.random.split(key)
     half = candidates // 2
 
     def uniform(key: PRNGKey) -> Array:
         return jax.random.uniform(key, (half, *best.shape), best.dtype)
 
-    other = points_around(other_key, best, half) if around_best else uniform(other_key)
-    halves = jnp.stack([uniform(uniform_key), other])
+    second = points_around(second_key, best, half) if around_best else uniform(second_key)
+    halves = jnp.stack([uniform(first_key), second])
 
     def value(u: Array) -> Array:
         values = score(u)
@@ -178,8 +178,8 @@ def maximise_over_cube(
 
 
 def points_around(key: PRNGKey, u: Array, count: int) -> Array:
-    """Random points [count,d] around u [d] in the unit cube. Each differs from u in a random share
-    of its inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
+    """Random points [count,d] around u [d] in the unit cube. Each point differs from u in a random
+    share of the inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
     share_key, input_key, size_key, step_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)

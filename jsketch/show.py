@@ -1,9 +1,9 @@
 """Short texts of values: arrays by dtype and shape, functions by name.
 
-`struct.dataclass` makes `short_repr`, of at most LINES lines, the repr of its classes. If a class
-has a method `summary`, which returns {name: value}, its repr has those values in place of its
-fields, and a notebook displays them as a table. Fields that equal their default are left out if the
-fields do not all fit into one line.
+`short_repr` is the repr of classes of `struct.dataclass`. It shows an object's fields in at most
+LINES lines. If the class has a method `summary`, which returns {name: value}, the repr shows these
+values in place of the fields, and a notebook displays them as a table. Fields that equal their
+defaults are left out if the fields do not all fit into one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEPTH = 3  # levels of nested objects that are shown
 
 
 def short_repr(value: Any) -> str:
-    """The repr of an object: one line or, if that is too long, a line for each of its first
+    """The repr of an object: one line or, if this line is too long, a line for each of the first
     fields."""
     for fields in (_summary(value), _without_defaults(value, _summary(value))):
         texts = [
@@ -39,7 +39,7 @@ def short_repr(value: Any) -> str:
 
 
 def full_repr(value: Any) -> str:
-    """All fields of an object on one line, for records."""
+    """All fields of an object on one line, for files of results."""
     method: Any = type(value).__repr__
     if method is not short_repr:
         return repr(value)
@@ -78,7 +78,7 @@ def text(value: Any, depth: int = DEPTH) -> str:
 
 
 def _array(value: Any) -> str:
-    # NumPy arrays have no `is_deleted`; bool() is False
+    # NumPy arrays have no `is_deleted`, and then `bool`, the default, returns False
     concrete = not isinstance(value, jax.core.Tracer) and not getattr(value, "is_deleted", bool)()
     if concrete and value.size <= MAX_ENTRIES and value.ndim <= 1 and value.dtype.kind in "biuf":
         entries = np.ravel(value).tolist()
@@ -100,8 +100,8 @@ def _collection(value: Any, depth: int) -> str:
 
 
 def _summary(value: Any) -> Mapping[str, Any]:
-    """The summary of an object, or its fields if it has none or if `summary` fails, as it does if
-    the fields are not arrays (an object may contain the axes of a vmap)."""
+    """The summary of an object, or its fields if the class has no `summary` or if `summary` fails,
+    as it does for fields that are not arrays (an object may contain the axes of a vmap)."""
     if hasattr(value, "summary"):
         try:
             return value.summary()

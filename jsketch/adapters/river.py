@@ -31,7 +31,7 @@ class RiverRegressor(base.Regressor):
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        self.names: list[Any] | None = None  # of the features, once an example is learned
+        self.names: list[Any] | None = None  # of the features; None before an example is learned
         self.live: Live | None = None
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:

@@ -86,7 +86,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Sets parameters. Raises ValueError, and sets nothing, for an unknown parameter."""
         new: dict[str, Any] = self.get_params(deep=False)
-        # objects are set before their fields, because a new object resets them
+        # an object is set before its fields, because a new object resets its fields
         for name in sorted(params, key=lambda name: name.count("__")):
             names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
             if name not in names:
@@ -121,7 +121,7 @@ def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _replace_field(part: Any, path: list[str], value: Any) -> Any:
-    """The dataclass `part` in which the field at this path has the given value."""
+    """`part` with `value` in the field at the path; `value` if the path is empty."""
     if not path:
         return value
     return dataclasses.replace(

@@ -1,8 +1,8 @@
 """Acquisition functions of a Gaussian posterior.
 
 The logarithm of the expected improvement has a nonzero gradient even far from the data, where the
-expected improvement is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected
-improvements to expected improvement for Bayesian optimization. NeurIPS 2023. In the tail z < TAIL,
+expected improvement is rounded to zero (Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected
+improvements to expected improvement for Bayesian optimization. NeurIPS 2023). In the tail z < TAIL,
 Laplace's continued fraction of Mills' ratio avoids cancellation.
 """
 
@@ -16,8 +16,8 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
-TAIL = -5.0  # below it the continued fraction is used; above it fewer than 2 digits cancel
-TERMS = 20  # terms of the continued fraction, which give a relative error of at most 1e-13
+TAIL = -5.0  # below -5 the continued fraction is used; above -5 fewer than 2 digits cancel
+TERMS = 20  # terms of the continued fraction, whose relative error is then at most 1e-13
 
 
 def _tail(z: Array) -> tuple[Array, Array, Array]:
@@ -39,7 +39,7 @@ def log_normal_cdf(z: Array) -> Array:
 
 
 def _log_expected_excess(z: Array) -> Array:
-    """log E (Z + z)_+ = log(phi(z) + z Phi(z)) of a standard normal Z."""
+    """log E max(Z + z, 0) = log(phi(z) + z Phi(z)) for a standard normal Z."""
     in_tail, t, c = _tail(z)
     # phi(t) - t (1 - Phi(t)) = phi(t) c / (t + c)
     tail_value = -t * t / 2 - LOG_ROOT_2PI + jnp.log(c) - jnp.log(t + c)

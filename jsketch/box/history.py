@@ -1,10 +1,10 @@
 """The observations of a box optimiser at a fixed capacity, its initial points, and the scaling of
 points and values.
 
-An optimiser whose state contains a `History` implements the protocol with
+The methods of an optimiser whose state contains a `History` call
 
-    init   `checked_box`, `empty`, and `initial_points` with the key of init
-    ask    `query`: the initial points first, then the proposals of the optimiser
+    init   `checked_box`, `empty`, and `initial_points` with the key of `init`
+    ask    `query`, which returns the initial points first and then the optimiser's proposals
     tell   `add` and `info`
 """
 
@@ -29,7 +29,7 @@ class History:
 
     x: Array  # [N, d]
     y: Array  # [N], zero where `ok` is false
-    ok: Array  # [N] bool, a finite value was observed; false in unused slots
+    ok: Array  # [N] bool, whether a finite value was observed; false in unused slots
     count: Array  # [] int32, number of evaluations, failed ones included
 
     @property
@@ -75,20 +75,20 @@ def from_unit(box: Box, u: Array) -> Array:
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
-    """n uniform points of the box, [n,d]. They depend only on the key of `init`: they are the same
-    for all optimisers, and a larger n only adds points. Raises ValueError for n < 1."""
+    """n uniform points of the box, [n,d]. With the same key, all optimisers have the same points,
+    and a larger n only adds points. Raises ValueError for n < 1."""
     checks.positive_integer(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
     return from_unit(box, unit)
 
 
-def empty(box: Box, capacity: int, numbers: int = 0) -> History:
-    """A history without evaluations. Raises ValueError for a capacity below 1, and if the history
-    and `numbers` further floats of the optimiser are larger than memory."""
+def empty(box: Box, capacity: int, other_floats: int = 0) -> History:
+    """A history without evaluations. Raises ValueError for a capacity below 1, and if memory is too
+    small for the history and `other_floats` floats of the optimiser."""
     checks.positive_integer(horizon=capacity)
-    numbers += int(capacity) * (box.lower.shape[0] + 2)
-    checks.memory(numbers, box.lower.dtype, horizon=capacity)
+    floats = other_floats + int(capacity) * (box.lower.shape[0] + 2)
+    checks.memory(floats, box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
@@ -96,13 +96,13 @@ def empty(box: Box, capacity: int, numbers: int = 0) -> History:
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
     """old [N,...] with the first `size` rows of new [B,...] written from row `start` on; rows
     beyond N are dropped."""
-    source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
-    written = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
-    return jnp.where(written, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
+    new_row = jnp.arange(old.shape[0], dtype=jnp.int32) - start
+    is_written = ((new_row >= 0) & (new_row < size)).reshape(-1, *[1] * (old.ndim - 1))
+    return jnp.where(is_written, new[jnp.clip(new_row, 0, new.shape[0] - 1)], old)
 
 
 def checked_values(query: BoxQuery, y: Any) -> Array:
-    """The values y [B] of a query in its dtype. Raises ValueError unless each slot has one."""
+    """The values y [B] in the query's dtype. Raises ValueError unless each slot has a value."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(
@@ -114,8 +114,9 @@ def checked_values(query: BoxQuery, y: Any) -> Array:
 
 def add(history: History, query: BoxQuery, y: Any) -> History:
     """The history with the values y [B] of a query; a value that is not finite is a failed
-    evaluation. Raises ValueError for more evaluations than the capacity. If their number is traced,
-    those beyond the capacity are dropped, and `info` counts them as failed."""
+    evaluation. Raises ValueError for more evaluations than the capacity. If the number of
+    evaluations is traced, those beyond the capacity are dropped, and `info` counts them as
+    failed."""
     y = checked_values(query, y)
     count = history.count + query.size
     if not is_traced(count) and int(count) > history.capacity:
@@ -152,8 +153,8 @@ def query(
     """The query with all initial points [n,d] in the first round, and later with propose() [B,d],
     up to the capacity and the limit.
 
-    Because the initial points are one round, only one proposal is wasted under vmap, where a cond
-    evaluates both branches.
+    Under vmap a cond evaluates both branches. Because all initial points are in one round, only
+    one proposal is wasted.
     """
     n = initial.shape[0]
     batch = jax.eval_shape(propose).shape[0]
@@ -169,7 +170,7 @@ def query(
 
 
 def info(before: History, after: History) -> BoxInfo:
-    """The `BoxInfo` of a round from the histories before and after it."""
+    """The `BoxInfo` of a round, given the histories before and after the round."""
     observed = after.ok.sum(dtype=jnp.int32) - before.ok.sum(dtype=jnp.int32)
     return BoxInfo(observed, after.count - before.count - observed, best(after)[1])
 
@@ -177,18 +178,18 @@ def info(before: History, after: History) -> BoxInfo:
 class Moments(NamedTuple):
     """Mean and standard deviation of values, both divided by `unit`."""
 
-    unit: Array  # [], a power of two, because division by it is exact
+    unit: Array  # [], a power of two, by which division is exact
     mean: Array  # []
     deviation: Array  # []
 
 
 def moments(y: Array, ok: Array) -> Moments:
-    """The moments of the values y [N] where ok [N] is true; 0 if there are none. A deviation of the
-    size of rounding errors, such as that of equal values, becomes 0. Divided by `unit`, values near
-    1e200 or 1e-200 have squares that do not overflow or underflow."""
+    """The moments of the values y [N] where ok [N] is true; without values, mean and deviation are
+    0. A deviation of the size of rounding errors, such as that of equal values, becomes 0. Divided
+    by `unit`, values near 1e200 or 1e-200 have squares that do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
-    # without the 8, the unit could be a power of two whose inverse is rounded to zero
+    # without the factor 8, the inverse of the unit could be rounded to zero
     unit = largest / (8 * jnp.frexp(largest)[0])
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
@@ -217,7 +218,7 @@ class Scaling:
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""
-        # without the divisions by 8, large floats would overflow when they are subtracted
+        # without the divisions by 8, the difference of large floats would overflow
         return (y / 8 - self.mean / 8) / (self.deviation / 8)
 
     def rewards(self, v: Array) -> Array:

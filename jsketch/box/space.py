@@ -47,7 +47,7 @@ class Hyperparameter(Protocol):
 class Real:
     """A number from low to high on a linear scale, or on a logarithmic one with log=True. With
     open=True the ends are excluded: decoded values are at least a millionth of the range away from
-    them. Raises ValueError unless low < high are finite, and for log=True with low <= 0."""
+    them. Raises ValueError unless low < high are finite and, with log=True, low > 0."""
 
     name: str
     low: float
@@ -61,17 +61,17 @@ class Real:
                 raise ValueError(
                     f"{self.name}: low and high must be finite numbers; {end!r} was given."
                 )
-        _check_range(self, "low > 0", self.low > 0)
+        _check_range(self, log_allowed=self.low > 0, log_condition="low > 0")
 
     def decode(self, unit: float) -> float:
-        """The value at unit in [0,1]."""
+        """The value at the point `unit` of [0,1]."""
         share = self._clip(unit)
         scaled = (1 - share) * self._scale(self.low) + share * self._scale(self.high)
         value = math.exp(scaled) if self.log else scaled
         return min(max(value, float(self.low)), float(self.high))
 
     def encode(self, value: Any) -> float:
-        """The point of [0,1] that decodes to a value. Raises ValueError outside the range."""
+        """The point of [0,1] that decodes to the value. Raises ValueError outside the range."""
         inside = _is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
@@ -92,10 +92,10 @@ class Real:
 @struct.checked_names
 @dataclass(frozen=True)
 class Integer:
-    """An integer from low to high, both included. Each has an interval of the same length or, with
-    log=True, the interval from value - 1/2 to value + 1/2 on a logarithmic scale. Raises ValueError
-    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser can
-    propose only about 2^23 different integers."""
+    """An integer from low to high, both included. All values have intervals of the same length or,
+    with log=True, intervals from value - 1/2 to value + 1/2 on a logarithmic scale. Raises
+    ValueError unless low < high are integers and, with log=True, low >= 1. In float32 an optimiser
+    can propose only about 2^23 different integers."""
 
     name: str
     low: int
@@ -106,7 +106,7 @@ class Integer:
         for end in (self.low, self.high):
             if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
-        _check_range(self, "low >= 1", self.low >= 1)
+        _check_range(self, log_allowed=self.low >= 1, log_condition="low >= 1")
 
     def decode(self, unit: float) -> int:
         """The value whose interval contains `unit`; 1 belongs to the last interval."""
@@ -117,7 +117,7 @@ class Integer:
         return int(self.low) + _interval(unit, self.count)
 
     def encode(self, value: Any) -> float:
-        """A point of the interval of a value; without log, the middle. Raises ValueError unless the
+        """A point of the value's interval; without log, the middle. Raises ValueError unless the
         value is an integer from low to high."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
@@ -134,7 +134,7 @@ class Integer:
         return int(self.high) - int(self.low) + 1
 
     def centred(self, units: np.ndarray) -> np.ndarray:
-        """For each of the points [n] of [0,1], `encode` of the value at that point."""
+        """`encode` of the value at each of the points `units` [n] of [0,1]."""
         if not self.log:
             return _centred(units, self.count)
         low, high = self._log_ends()
@@ -162,7 +162,7 @@ class Category:
             )
         for position, choice in enumerate(self.choices):
             if getattr(choice, "ndim", 0):
-                raise ValueError(f"{self.name}: a choice is an array: name arrays by texts.")
+                raise ValueError(f"{self.name}: a choice is an array: use a name in its place.")
             if choice in self.choices[:position]:
                 raise ValueError(
                     f"{self.name}: the choice {choice!r} is given twice in {self.choices}."
@@ -185,7 +185,7 @@ class Category:
         return len(self.choices)
 
     def centred(self, units: np.ndarray) -> np.ndarray:
-        """The middles of the intervals that contain points of [0,1]."""
+        """The middles of the intervals that contain the points `units` of [0,1]."""
         return _centred(units, self.count)
 
 
@@ -282,10 +282,10 @@ def _from_range(name: str, value: Any) -> Hyperparameter:
         return Category(name, value)
     if isinstance(value, tuple) and 2 <= len(value) <= 4:
         low, high, *rest = value
-        kinds = [kind for kind in rest if kind != "log"]
-        one_scale = kinds in ([], [float], [int]) and len(rest) - len(kinds) <= 1
-        if one_scale and not isinstance(low, str | bool):
-            return (Integer if kinds == [int] else Real)(name, low, high, log="log" in rest)
+        types = [entry for entry in rest if entry != "log"]
+        is_range = types in ([], [float], [int]) and len(rest) - len(types) <= 1
+        if is_range and not isinstance(low, str | bool):
+            return (Integer if types == [int] else Real)(name, low, high, log="log" in rest)
     raise ValueError(
         f'{name}: a range is (low, high), with int for integers and "log" for a logarithmic scale'
         f' after them, such as (1, 100, int, "log"), or a list of choices; {value!r} was given.'
@@ -302,15 +302,15 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
-    """Raises ValueError unless low < high, and for log=True unless `allows_log`, that is, unless
-    the `condition` holds."""
+def _check_range(h: Real | Integer, *, log_allowed: bool, log_condition: str) -> None:
+    """Raises ValueError unless low < high and, with log=True, `log_allowed`. `log_condition` is the
+    condition in words, for the message."""
     if not h.low < h.high:
         raise ValueError(
             f"{h.name}: low must be below high; low = {h.low}, high = {h.high} was given."
         )
-    if h.log and not allows_log:
-        raise ValueError(f"{h.name}: a logarithmic scale needs {condition}; {h.low} was given.")
+    if h.log and not log_allowed:
+        raise ValueError(f"{h.name}: a logarithmic scale needs {log_condition}; {h.low} was given.")
 
 
 def _interval(unit: float, count: int) -> int:
@@ -319,5 +319,5 @@ def _interval(unit: float, count: int) -> int:
 
 
 def _centred(units: np.ndarray, count: int) -> np.ndarray:
-    """The middles of the intervals, among `count` equal ones of [0,1], that contain the points."""
+    """The middles of those of `count` equal intervals of [0,1] that contain the points `units`."""
     return (np.clip(np.floor(units * count), 0, count - 1) + 0.5) / count

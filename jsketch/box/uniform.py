@@ -18,7 +18,7 @@ from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 @struct.dataclass
 class UniformState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
 
 

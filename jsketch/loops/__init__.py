@@ -4,7 +4,7 @@
     run          runs on the host for one key or several, with capacities that grow
     drive        a run with an objective on the host; the run can be saved and resumed, and `gap`
                  bounds its simple regret
-    prequential  predictions of a stream, each before its label is observed
+    prequential  predictions for a stream, each made before its label is observed
     default_forecaster  a forecaster for a stream of unknown scales
     chunks       a stream in arrays, a file or an iterator, for `prequential`
     Live         a stream whose examples arrive one at a time, and which can be saved and resumed

@@ -57,8 +57,8 @@ def run_segment(
     horizon: int,
     layout: Layout = "run",
 ) -> Progress:
-    """Continues a program from `progress` to evaluation `until`; the other arguments are those of
-    `advance`."""
+    """Continues the runs of a program from `progress` to evaluation `until`. The other arguments
+    are those of `advance`."""
     return _vmap(
         lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until),
         layout,
@@ -90,7 +90,7 @@ def compiled_programs() -> int:
     return sum(program._cache_size() for program in programs)
 
 
-# held while a program is compiled, so that other threads that need it wait instead of compiling it
+# held while a program is compiled, so that other threads that need this program wait for it
 _compiling = threading.Lock()
 
 
@@ -126,11 +126,11 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most the number of arms. Raises RuntimeError if `capacity` is not smaller."""
+    eighth larger; at most the number of arms. Raises RuntimeError if `capacity` is that number."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
-            f" holds all {arms} arms: `tell` must not set it where a larger one cannot help."
+            f" holds all {arms} arms: `tell` must not set it where a larger capacity cannot help."
         )
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
@@ -152,7 +152,7 @@ def advance(
 
     bandit    an algorithm whose numbers are [], or [R] for a grid
     keys      one key for the layout "run", keys [R] for the others
-    state     the state to start from, with a leading axis [R] for R keys; None: that of `init`
+    state     the initial state, with a leading axis [R] for R keys; None: `init` makes it
     layout    "run", "seeds" or "grid"
     steps     the approximate number of segments, at least SAVES with a file; progress is reported
               after each
@@ -162,7 +162,7 @@ def advance(
     runs continue; in the layout "seeds" all runs end with it.
     """
     vmapped = layout != "run"
-    length = max(1, horizon // max(steps, 1 if file is None else SAVES))
+    segment_length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
     def grow(state: Any, capacity: int) -> Any:
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
@@ -181,7 +181,7 @@ def advance(
     runs = keys.shape[0] if vmapped else 1
     until = reported = 0
     while True:
-        until = min(horizon, max(until, int(np.min(progress.t))) + length)
+        until = min(horizon, max(until, int(np.min(progress.t))) + segment_length)
         progress = jax.block_until_ready(
             run_to(bandit, problem, keys, progress, jnp.asarray(until))
         )
@@ -204,7 +204,7 @@ def advance(
             return progress
 
 
-def capacity_of(state: Any, batched: bool) -> int:
-    """The capacity of a state (0 if it has none), whose leaves have a leading axis if `batched`."""
-    first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
+def capacity_of(state: Any, vmapped: bool) -> int:
+    """The capacity of a state (0 if it has none), whose leaves have a leading axis if `vmapped`."""
+    first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if vmapped else s, state)
     return getattr(first, "capacity", 0)

@@ -47,7 +47,7 @@ def chunks(
         chunks("events.parquet", target="y")
 
     xs      the path of a Parquet or CSV file with a header, whose columns are separated by commas,
-            tabs or semicolons; or examples [n, d], an array or a table or anything with a shape
+            tabs or semicolons; or examples [n, d]: an array, a table, or any object with a shape
             that can be sliced, such as `np.load(path, mmap_mode="r")` or a data set of an HDF5
             file; or, without ys, an iterable of pairs (x [d], y)
     ys      the labels [n] of examples [n, d]
@@ -55,20 +55,21 @@ def chunks(
     target  the column of the file that has the labels; an empty cell is a missing label
     inputs  the columns of the file that have the inputs; None: all other columns
 
-    A chunk is read when a loop reaches it. Every loop starts at the first chunk, except over an
-    iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises ValueError for shapes that do
-    not fit, an empty stream, a size below 1, and columns that do not exist or are not numbers.
+    A chunk is read when a loop reaches it. Every loop over the result starts at the first chunk,
+    unless xs is an iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises ValueError
+    for shapes that do not fit, an empty stream, a size below 1, and columns that do not exist or
+    are not numbers.
     """
     checks.positive_integer(size=size)
     if isinstance(xs, str | os.PathLike):
         if ys is not None:
             raise ValueError(
-                "ys are the labels of arrays; those of a file are the column `target`."
+                "ys are the labels of arrays; the labels of a file are its column `target`."
             )
         _read_file(Path(xs), target, inputs, size)  # raises errors before the first loop
         return _Chunks(lambda: _rechunk(_read_file(Path(xs), target, inputs, size), size))
     if target is not None or inputs is not None:
-        raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
+        raise ValueError("target and inputs are columns of a file; the labels of arrays are ys.")
     if ys is None and not hasattr(xs, "shape"):
         return _rechunk(_read_pairs(xs, size), size)
     xs, ys = (
@@ -88,7 +89,7 @@ def chunks(
 
 
 def _rechunk(parts: Iterable[Pair], size: int) -> Iterator[Pair]:
-    """The examples of parts of any length in chunks of `size`; the last one may be shorter."""
+    """The examples of parts of any length in chunks of `size`; the last chunk may be shorter."""
     buffer: Pair | None = None
     for part in parts:
         if buffer is not None:
@@ -120,25 +121,26 @@ def _read_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
     """The pairs (xs, ys) of the parts of a file; a part is read when a loop reaches it. Raises
-    ValueError for another format or missing columns, FileNotFoundError if there is no file."""
-    kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
-    if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
+    ValueError if the format is another one or a column is missing, and FileNotFoundError if there
+    is no file."""
+    ending = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
+    if ending not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
         raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    is_parquet = kind in (".parquet", ".pq")
+    is_parquet = ending in (".parquet", ".pq")
     needed = [target, *([] if inputs is None else inputs)]
     frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed)
     try:
         first = next(frames, None)
-    except ValueError as error:  # the errors of pandas and pyarrow lack the path
+    except ValueError as error:  # messages of pandas and pyarrow do not contain the path
         raise ValueError(f"{path} cannot be read: {error}") from error
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
-    words = ", ".join(map(str, columns))
+    names = ", ".join(map(str, columns))
     if target is None:
-        raise ValueError(f"target must be the column of the labels, one of {words} in {path}.")
+        raise ValueError(f"target must be the column of the labels, one of {names} in {path}.")
     if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
         raise ValueError(
             f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
@@ -148,7 +150,7 @@ def _read_file(
         raise ValueError(f"inputs must not contain the target {target}.")
     missing = [name for name in (target, *chosen) if name not in columns]
     if missing:
-        raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {words}.")
+        raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {names}.")
     frames = itertools.chain([first], frames)
     return ((_to_numbers(frame, chosen), _to_numbers(frame, [target])[:, 0]) for frame in frames)
 
@@ -157,11 +159,11 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
-            words = [cell for cell in frame[name] if not _NUMBER.fullmatch(str(cell))]
-            cell = [*words, frame[name].iloc[0]][0]
+            not_numbers = [cell for cell in frame[name] if not _NUMBER.fullmatch(str(cell))]
+            example = [*not_numbers, frame[name].iloc[0]][0]
             raise ValueError(
-                f"column {name} has values that are not numbers, such as {cell!r}: convert it, or"
-                " leave it out of `inputs`."
+                f"column {name} has values that are not numbers, such as {example!r}: convert the"
+                " column, or leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)
 
@@ -183,7 +185,7 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     lines = csv.reader(start.splitlines(), delimiter=separator)
     if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
         raise ValueError("its rows have more cells than its header.")
-    # if commas are decimal, pandas reads a cell with a point as text, and `_to_numbers` refuses it
+    # with decimal commas, pandas reads a cell with a point as text, and `_to_numbers` refuses it
     has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start)
     decimal = "," if separator == ";" and has_decimal_comma else "."
     dialect = dict(sep=separator, decimal=decimal)
@@ -192,8 +194,9 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
 
 
 def separator_of(text: str, needed: Sequence[Any]) -> str:
-    """The separator (comma, semicolon, tab or none) with which the header of the text has the
-    largest number of needed columns and, if several do, the largest number of columns."""
+    """The separator (comma, semicolon, tab or none) with which the header of the text has the most
+    needed columns. Of several such separators, it is one with which the header has the most
+    columns."""
     start = text.lstrip("\r\n ")[:LONGEST_HEADER]
 
     def columns_found(separator: str) -> tuple[int, int]:

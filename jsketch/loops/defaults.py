@@ -16,8 +16,8 @@ from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
 FIRST_EXAMPLES = 1_000
 MAX_DEGREE, MAX_FEATURES = 8, 300  # a million examples then take a minute
-# candidates: lengthscales of standardized inputs, divided by sqrt(d), and regularizations. In
-# float32 only the regularization 1 is tried: with less, the forecaster may diverge
+# the values that are tried: lengthscales of standardized inputs, in units of sqrt(d), and
+# regularizations. In float32 the regularization is 1: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
@@ -29,13 +29,13 @@ def default_forecaster(
     """A `PKAWV` with Taylor features, whose scales fit the first examples.
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
-    first     int, the number of examples from which the choice is made
+    first     int, the number of labelled examples from which the choice is made
     progress  whether the choice is printed to stderr
 
     Inputs are standardized by the first examples (`sketch.taylor.Standardized`). The degree is the
-    largest one, at most 8, with at most 300 features. Lengthscale and regularization are those in a
-    grid with the smallest squared error in the second half of these examples. Raises ValueError for
-    fewer than 20 labelled examples, and FloatingPointError for an infinite label.
+    largest one, at most 8, with at most 300 features. Lengthscale and regularization are the pair
+    in a grid with the smallest squared error in the second half of these examples. Raises
+    ValueError for fewer than 20 labelled examples, and FloatingPointError for an infinite label.
 
         from jsketch import chunks, default_forecaster
 
@@ -83,9 +83,10 @@ def default_forecaster(
 
 
 def _first_labelled(examples: Any, first: int) -> tuple[Any, Any]:
-    """The first examples that have a label, as arrays."""
+    """At most `first` examples, the first that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
+        # more than `first` examples, because labels may be missing
         start = [a[: 10 * first] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
         xs, ys = checks.stream(*start)
         labelled = ~np.isnan(np.asarray(ys))

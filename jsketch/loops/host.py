@@ -38,7 +38,8 @@ class Driven:
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
     stopped: bool = struct.field(pytree_node=False, default=False)  # the rule `stop` ended the run
-    imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
+    # `Info.imprecise` was true in a round
+    imprecise: bool = struct.field(pytree_node=False, default=False)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -79,17 +80,18 @@ def drive(
     algorithm   an algorithm over arms or over a box
     objective   over arms, a function of arm numbers [n] that returns n rewards; over a box, a
                 function of a point x [d] that returns one number. Larger is better, and NaN is a
-                failed evaluation; over a box an infinite value is one too
+                failed evaluation; over a box an infinite value is a failed evaluation too
     domain      Arms or a Box
-    key         one key. The same key gives the picks of `run`, if the rewards are the same
-    horizon     int, evaluations in all, those of `state` included
+    key         one key. With the same key and the same rewards, the picks are those of `run`
+    horizon     int, evaluations in all, including those of `state`
     state       an earlier result, or the attribute `driven` of an error, to resume from
-    checkpoint  a file to which the run is saved after every call of the objective. The same call
-                resumes a killed run from it, with the same picks; over arms a larger horizon adds
-                evaluations
+    checkpoint  a file to which the run is saved after every call of the objective. If the run is
+                killed, the same call of `drive` resumes from the file, with the same picks; over
+                arms a larger horizon adds evaluations
     stop        a function of the run so far (a `Driven`), which is called before every round but
-                the first: the run ends when it returns True. Or a number above 0, in units of the
-                rewards: the run ends when `gap` is below it. Either sets `stopped`
+                the first: the run ends when the function returns True. Or a number above 0, in
+                units of the rewards: the run ends when `gap` is below the number. A run that
+                `stop` ends has the flag `stopped`
 
     Warns if the algorithm returns an empty query before the horizon (this sets `exhausted`), if
     rounding may have changed variances, and if a model is not finite.
@@ -134,7 +136,7 @@ def drive(
     if driven.exhausted:
         warn(
             f"the run ended after {driven.t} of {horizon} evaluations: the algorithm returned an"
-            " empty query, because it has evaluated all arms or because its horizon is smaller."
+            " empty query, because all arms were evaluated, or the state has a smaller horizon."
         )
     if driven.imprecise:
         warn_of_imprecision()
@@ -160,7 +162,7 @@ def _run_rounds(
             if n_observed and not driven.n_unobserved and should_stop(driven):
                 driven = replace(driven, stopped=True)
                 break
-            # after an interruption the query is the same, and begins with unobserved evaluations
+            # after an interruption the query is repeated, and begins with unobserved evaluations
             limit = max(horizon - n_observed, driven.n_unobserved)
             query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, n_observed), limit)
             mask = np.asarray(query.mask)
@@ -216,7 +218,7 @@ _tell = jax.jit(lambda algorithm, state, query, y, key: algorithm.tell(state, qu
 
 
 class _ArmRounds(NamedTuple):
-    """The parts of a round over arms."""
+    """The steps of a run over arms."""
 
     algorithm: Any
     objective: Callable[[np.ndarray], Any]
@@ -236,8 +238,9 @@ class _ArmRounds(NamedTuple):
         return checks.arm_query(state.domain, _ask(self.algorithm, state, key, limit))
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
-        """The rewards [n] of arms [n]. Unless each reward is NaN or finite in the dtype of the
-        arms, raises a ValueError whose attribute `returned` is the result of the objective."""
+        """The rewards [n] of arms [n]. Raises ValueError unless the objective returns n rewards
+        that are NaN or finite in the dtype of the arms. The attribute `returned` of this error is
+        the result of the objective."""
         returned, message = self.objective(arms), None
         rewards = np.asarray(checks.real("rewards", returned), dtype=float)
         dtype = self.domain.features.dtype
@@ -276,7 +279,7 @@ class _ArmRounds(NamedTuple):
 
 
 class _BoxRounds(NamedTuple):
-    """The parts of a round over a box."""
+    """The steps of a run over a box."""
 
     algorithm: Any
     objective: Callable[[np.ndarray], Any]
@@ -316,7 +319,7 @@ class _BoxRounds(NamedTuple):
 
 
 def _is_infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """Whether each value is infinite in that dtype."""
+    """Whether each value is infinite in the dtype."""
     with np.errstate(over="ignore"):
         return np.isinf(values.astype(dtype))
 
@@ -397,8 +400,8 @@ def _gap(mean: Array, variance: Array, width: Array) -> Array:
 
 
 def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
-    """The function of the run so far that returns whether the run ends. Raises ValueError unless
-    `stop` is None, a function, or a number above 0 for an algorithm with a `gap`."""
+    """A function that returns whether the run so far ends. Raises ValueError unless `stop` is None,
+    a function, or a number above 0 for an algorithm with a `gap`."""
     if stop is None:
         return lambda driven: False
     if callable(stop):

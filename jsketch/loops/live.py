@@ -44,8 +44,8 @@ _step = jax.jit(
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
-    `mean_squared_error` and `mean_absolute_error` are means over the `labelled` examples. The
-    prediction of each was made before its label was learned.
+    `mean_squared_error` and `mean_absolute_error` are means over the `labelled` examples. Each
+    prediction was made before its label was learned.
 
     forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
@@ -99,8 +99,8 @@ class Live:
     _repr_html_ = html_table
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. If the capacity of the state is too small for x, it grows.
-        Raises FloatingPointError if the prediction is not finite."""
+        """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
+        grows. Raises FloatingPointError if the prediction is not finite."""
         x = self._example(x)
         self._check_state()
         while True:
@@ -133,7 +133,7 @@ class Live:
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
-        new n compiles a program. After a FloatingPointError nothing is learned."""
+        new n compiles a program. Nothing is learned if a FloatingPointError is raised."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
@@ -210,7 +210,7 @@ class Live:
         return float(prediction), info
 
     def _add_errors(self, errors: np.ndarray) -> None:
-        """Adds the errors of predictions, [n] or [], to the sums; NaN is a missing label."""
+        """Adds the errors of predictions, [n] or [], to the sums; NaN if the label is missing."""
         errors = errors[np.isfinite(errors)]
         self.labelled += errors.size
         self._square_sum += float(np.square(errors).sum())
@@ -267,7 +267,7 @@ class Live:
         checks.forecaster_inputs(self.forecaster, numbers[None])
         with np.errstate(over="ignore"):
             square = float(numbers @ numbers)
-        # checks rounding again only for an example twice as long, and warns once
+        # rounding is checked again only for an example twice as long, and until there is a warning
         if square > 4 * self._checked_square:
             warned = self.forecaster.check_rounding(numbers)
             self._checked_square = np.inf if warned else square
@@ -295,8 +295,8 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype:
-    """The dtype as a NumPy dtype. Raises ValueError unless it is floating and JAX, as it is
-    configured, computes in it."""
+    """The dtype as a NumPy dtype. Raises ValueError for a dtype that is not floating or that the
+    configuration of JAX does not enable."""
     floating = checks.floating_dtype(None if dtype is float else dtype)
     if jax.dtypes.canonicalize_dtype(floating) != floating:
         raise ValueError(

@@ -13,7 +13,7 @@ from jsketch import checks, devices, struct
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
-# speed of one of several threads, relative to a single one (measured: ten runs on Abalone)
+# speed of one of several threads, relative to a single thread (measured: ten runs on Abalone)
 THREAD_SPEED = 0.86
 # time of vmapped seeds on a CPU, relative to the time of separate runs (measured: 24 runs on
 # Abalone); every round waits for the slowest seed
@@ -27,8 +27,8 @@ class Plan:
     algorithm: str
     arms: int
     horizon: int
-    seeds: int
-    seconds: float  # wall time of all seeds, without compilation
+    seeds: int  # S
+    seconds: float  # wall time of all runs, without compilation
     compile_seconds: float  # compilation of the timed programs; small if the cache has them
     bytes: int  # memory at the initial capacity, including the problem
     capacity: int  # for inducing points, after the timed part; 0 for an algorithm without them
@@ -62,7 +62,7 @@ def plan(
     seeds     int, number of runs
     memory    available bytes; None: those of the device
 
-    The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
+    The memory comes from XLA's analysis of the compiled program. The first evaluations are timed
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
     estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
@@ -103,7 +103,7 @@ def plan(
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    evaluations, pilot_seconds, evaluation_seconds, step = 0, 0.0, 0.0, 1
+    evaluations, pilot_seconds, seconds_per_evaluation, step = 0, 0.0, 0.0, 1
     while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
@@ -115,7 +115,8 @@ def plan(
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        evaluation_seconds = seconds / (t - evaluations) if t > evaluations else evaluation_seconds
+        if t > evaluations:
+            seconds_per_evaluation = seconds / (t - evaluations)
         evaluations, step = t, 2 * step
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
@@ -123,7 +124,7 @@ def plan(
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + evaluation_seconds * (horizon - evaluations))
+    seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():

@@ -23,7 +23,7 @@ from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
 TRACE_COLUMNS = 7
-# evaluations that a CPU samples and records at a time: few batches are larger, and 16 evaluations
+# evaluations that a CPU samples and records at a time. Few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
 
@@ -48,7 +48,7 @@ class Trace:
     batch_size: Array  # int32, size of the batch that the evaluation belongs to
     # int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
-    width: Array  # confidence width with which the round was chosen
+    width: Array  # confidence width with which the arms of the round were chosen
 
 
 @struct.dataclass
@@ -63,9 +63,9 @@ class Progress:
     round: Array  # [] int32, rounds made
     overflow: Array  # [] bool, the next dictionary exceeds the capacity; its round is not applied
     truncated: Array  # [] bool, some batch ended at its capacity
-    nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
+    nonfinite: Array  # [] bool, a reward is infinite or the posterior is not finite
     exhausted: Array  # [] bool, the algorithm returned an empty query
-    imprecise: Array  # [] bool, `Info.imprecise` of some round
+    imprecise: Array  # [] bool, `Info.imprecise` was true in some round
 
     @property
     def stopped(self) -> Array:
@@ -105,8 +105,8 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
 def _record(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array, size: int
 ) -> Trace:
-    """The trace with the evaluations of a query written from index t on, in chunks of `size` slots;
-    `row` contains the columns that are constant within a round."""
+    """The trace with the evaluations of a query written from index t on, in chunks of `size` slots.
+    `row` has the columns that have one value for all evaluations of the query."""
     length, count = trace.arm.shape[0], query.size
     size = min(size, length)
 
@@ -147,11 +147,12 @@ def rollout(
     progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
-    Returns a `BoxRun` over a box, and over arms a `Progress`, whose capacity does not grow. The
-    caller checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`: if one is set,
-    the run has ended early at `progress.t`, and its trace is valid up to there.
+    Returns a `BoxRun` over a box, and a `Progress` over arms. Capacities do not grow. The caller
+    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`: if one is set, the run
+    has ended early, and its trace is valid up to evaluation `t`.
 
-    Raises ValueError if the box, or an argument or a result of its objective, is invalid.
+    Raises ValueError for an invalid box, and for an objective over a box that does not take a point
+    and a key or does not return one number.
     """
     checks.horizon(horizon)
     checks.component("the algorithm", algorithm, pytree=True)
@@ -169,7 +170,7 @@ def rollout(
     regrets = jnp.max(mean_reward) - mean_reward
 
     def one_round(p: Progress) -> Progress:
-        # the carry is without the domain, because vmap would copy it for every seed
+        # the loop does not carry the domain, because vmap would copy the domain for every seed
         state = replace(p.state, domain=problem.arms)
         query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
         if not hasattr(query, "mask"):
@@ -218,10 +219,11 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
             f" {regret.shape} and {mean_reward.shape}."
         )
     best = jnp.max(mean_reward)
-    constant = jnp.min(mean_reward) == best
-    uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))
+    equal = jnp.min(mean_reward) == best
+    uniform_regret = jnp.where(equal, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
-    return jnp.where(constant, 1, jnp.cumsum(regret, -1) / aligned(uniform * evaluations, regret))
+    ratio = jnp.cumsum(regret, -1) / aligned(uniform_regret * evaluations, regret)
+    return jnp.where(equal, 1, ratio)
 
 
 @struct.dataclass
@@ -250,7 +252,7 @@ class BoxRun:
 def _rollout_over_box(
     optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
 ) -> BoxRun:
-    """`rollout` over a box, of an objective as in `problems.on_box`."""
+    """`rollout` over a box, with an objective as in `problems.on_box`."""
     box = checked_box(box)
     roots = Roots(*jax.random.split(key, 4))
     checks.objective(
@@ -259,7 +261,7 @@ def _rollout_over_box(
     value = getattr(objective, "value", None)
 
     def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
-        """(y [B], value [B]) by a loop over only the slots in use."""
+        """(y [B], value [B]) of a query; the loop is over the slots in use only."""
 
         def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
             x, (y, values) = query.x[i], results
@@ -297,12 +299,12 @@ def _rollout_over_box(
 
     state, zero = optimizer.init(box, roots.init, horizon=horizon), jnp.zeros((), jnp.int32)
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
-    numbers = jnp.full(horizon, jnp.nan, query.x.dtype)
+    nans = jnp.full(horizon, jnp.nan, query.x.dtype)
     start = BoxRun(
         x=jnp.zeros((horizon, query.x.shape[1]), query.x.dtype),
-        y=numbers,
-        value=numbers,
-        best=numbers,
+        y=nans,
+        value=nans,
+        best=nans,
         info=jax.tree.map(lambda leaf: jnp.zeros((horizon, *leaf.shape), leaf.dtype), info),
         state=state,
         t=zero,

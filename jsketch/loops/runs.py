@@ -88,14 +88,14 @@ def run(
                  about `reports` times in a run, and more often with a checkpoint
     states       S states to start from, such as `init` returns for observed evaluations; None:
                  `init` is called for every key
-    checkpoint   a file to which the run is saved about 20 times; the same call resumes from it.
-                 Several seeds on threads have one file each: name.0, name.1, ... Functions and
-                 classes are compared by name: an edited kernel or problem is not noticed unless
-                 its attribute `checkpoint_tag`, a text, changes too
+    checkpoint   a file to which the run is saved about 20 times; the same call resumes from the
+                 file. Several seeds on threads have one file each: name.0, name.1, ... Functions
+                 and classes are compared by name: an edited kernel or problem is not noticed
+                 unless its attribute `checkpoint_tag`, a text, changes too
 
     Returns a `Run` over arms and a `BoxRun` over a box.
 
-    Raises ValueError for static mistakes, and for a file of another run or version or one that
+    Raises ValueError for static mistakes, and for a file that is of another run or version or that
     another process is writing; FloatingPointError if a reward of an arm is infinite or the
     posterior is not finite; RuntimeError if the algorithm returns an empty query before the
     horizon. Warns of batches that end at their capacity, and if rounding may have changed
@@ -124,8 +124,8 @@ def run(
     checks.component("the algorithm", algorithm, pytree=True)
     checks.component("the problem", problem, pytree=True)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        cause = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one for each key; {cause} was given.")
+        given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one for each key; {given} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
@@ -187,8 +187,8 @@ def _file(
     state: Any,
     number: int | None = None,
 ) -> RunFile | None:
-    """The file of run `number` (None: of all runs), whose description has the keys [] or [S] and
-    the initial `state` (None: that of `init`). Returns None if the path is None."""
+    """The file of run `number` (None: of all runs), described by the keys [] or [S] and the initial
+    `state` (None: `init` makes it). Returns None if the path is None."""
     if path is None:
         return None
     return run_file(
@@ -214,8 +214,7 @@ def _run_on_threads(
     workers: int,
 ) -> Progress:
     """Runs one program for each seed on `workers` threads, with one file for each seed.
-    `run_program` is `advance` and `file_of` is `_file` without the arguments that differ between
-    runs."""
+    `run_program` and `file_of` are `advance` and `_file` with the arguments that all runs share."""
     starts = [None] * len(keys) if states is None else list(states)
     numbers = [None] if len(keys) == 1 else range(len(keys))
     files = list(map(file_of, keys, starts, numbers))
@@ -257,8 +256,8 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
         )
     if bool(np.any(progress.truncated)):
         warn(
-            "a batch filled its capacity `max_batch` and ended there; a larger one may need fewer"
-            " rounds."
+            "a batch filled its capacity `max_batch` and ended there; a larger `max_batch` may need"
+            " fewer rounds."
         )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
@@ -313,12 +312,11 @@ def _run_over_box(
 
 
 def warn_of_nonfinite(info: Any) -> bool:
-    """Warns, and returns True, if the info of rounds over a box has a flag `nonfinite` that is
-    set."""
+    """Warns, and returns True, if the flag `nonfinite` of rounds over a box is set."""
     nonfinite = bool(np.any(getattr(info, "nonfinite", False)))
     if nonfinite:
         warn(
             "values, gradients or parameters of the model were not finite: the optimiser left them"
-            " out and continued, and its choices may be poor (`GOInfo` names what was left out)."
+            " out and continued, and its choices may be poor (`GOInfo` counts what was left out)."
         )
     return nonfinite

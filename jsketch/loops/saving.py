@@ -1,8 +1,9 @@
 """Files of runs and of streams. A file is replaced atomically, by one writer at a time, and only a
 run with the same description as the writer's can resume from it.
 
-The first line of a file is JSON with its kind, the version of the format and a hash of the rest.
-The second line is the header, also JSON. Then come the arrays of the state as flax serializes them.
+The first line of a file is JSON: the kind of the file, the version of the format and a hash of the
+rest. The second line is the header, also JSON. Then come the arrays of the state as flax
+serializes them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from jsketch.warn import warn
 
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
 VERSION = 3  # of the format of files
-ADVICE = "Name another file, or remove it."
+ADVICE = "Name another file, or remove this one."
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -50,8 +51,8 @@ class RunFile(NamedTuple):
         header_line = json.dumps(dict(belongs=self.description) | header).encode() + b"\n"
         content = header_line + serialization.to_bytes(state)
         digest = hashlib.sha256(content).hexdigest()
-        first = dict(format=self.kind, version=VERSION, sha256=digest)
-        write(self.path, json.dumps(first).encode() + b"\n" + content)
+        first_line = dict(format=self.kind, version=VERSION, sha256=digest)
+        write(self.path, json.dumps(first_line).encode() + b"\n" + content)
 
     def load(self) -> tuple[dict[str, Any], bytes] | None:
         """(header, state as bytes); None if there is no file. Raises ValueError for a file that is
@@ -77,12 +78,12 @@ class RunFile(NamedTuple):
 
 
 def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
-    """(header, state as bytes) of the content of a file of that kind. Raises ValueError for a file
-    that is damaged or of another kind."""
+    """(header, state as bytes) of the content of a file. Raises ValueError for a file that is
+    damaged or not of this kind."""
     line, _, rest = content.partition(b"\n")
     try:
-        first = json.loads(line)
-        kind_and_version = first["format"], first["version"]
+        first_line = json.loads(line)
+        kind_and_version = first_line["format"], first_line["version"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved {kind}. {ADVICE}") from error
     if kind_and_version != (kind, VERSION):
@@ -90,7 +91,7 @@ def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]
             f"{path} is a {kind_and_version[0]}, version {kind_and_version[1]}, and not a {kind},"
             f" version {VERSION}. {ADVICE}"
         )
-    if hashlib.sha256(rest).hexdigest() != first.get("sha256"):
+    if hashlib.sha256(rest).hexdigest() != first_line.get("sha256"):
         raise ValueError(f"{path} is damaged: its hash does not match. {ADVICE}")
     header, _, state = rest.partition(b"\n")
     return json.loads(header), state
@@ -99,13 +100,13 @@ def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]
 def run_file(
     path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
 ) -> RunFile:
-    """The file of a run, which these parts and the key describe. Raises ValueError unless the path
-    is that of a file in a folder that exists, and for arrays over several processes."""
+    """The file of a run that the parts and the key describe. Raises ValueError for the path of a
+    folder, for a folder that does not exist, and for arrays over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"checkpoint names a file in a folder that exists; {path} was given.")
+        raise ValueError(f"checkpoint is a file in a folder that exists; {path} was given.")
     for leaf in jax.tree.leaves(parts):
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
             raise ValueError(
@@ -133,7 +134,7 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
     The content is written to a temporary file in the same folder, which is then renamed: an
     interrupted write leaves the old file, and the last of several writers wins. A symbolic link is
-    followed. Devices and pipes (/dev/stdout) are written directly. An OSError names `path`.
+    followed. Devices and pipes (/dev/stdout) are written directly. An OSError has the path `path`.
     """
     path = Path(path)
     try:
@@ -146,7 +147,7 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def error_at(path: Path, error: OSError) -> OSError:
-    """The same error, with the path of the caller in place of that of the temporary file."""
+    """The error, with the path of the caller in place of the path of the temporary file."""
     return error if error.errno is None else OSError(error.errno, error.strerror, str(path))
 
 

@@ -78,9 +78,9 @@ class Pass:
 
 def _empty_pass(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
-    trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
+    forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
     end = jnp.asarray(len(ys) if count is None else count, jnp.int32)
-    return Pass(state, trace, jnp.zeros((), jnp.int32), end, false, false)
+    return Pass(state, forecasts, jnp.zeros((), jnp.int32), end, false, false)
 
 
 def stream(
@@ -97,12 +97,12 @@ def stream(
     """The pass over the examples in order; each is predicted and then learned.
 
     forecaster  as in `prequential`
-    state       of the forecaster, before the first of these examples; ignored with `resume`
+    state       state of the forecaster before the first of these examples; ignored with `resume`
     xs          [n, d], the examples
     ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
-    resume      a pass over the same examples that overflowed, with an enlarged state
+    resume      a pass over the same examples after an overflow, with an enlarged state
     block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
                 prediction
     count       [] int, number of examples before the padding, which has no labels; None: n
@@ -119,7 +119,7 @@ def stream(
         x, y, t = xs[run.t], ys[run.t], run.t
         step_key = jax.random.fold_in(key, first + t)
         new, prediction, info = forecaster.step(run.state, x, y, step_key)
-        trace = Forecasts(
+        forecasts = Forecasts(
             put(run.forecasts.prediction, t, prediction),
             put(run.forecasts.loss, t, _loss(prediction, y)),
             run.forecasts.labelled,  # complete from the start
@@ -127,7 +127,7 @@ def stream(
         )
         learned = (~info.overflow).astype(jnp.int32)
         return Pass(
-            new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
+            new, forecasts, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
         )
 
     return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, count))
@@ -157,16 +157,16 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
     state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (padded, labels))
     prediction = prediction.reshape(-1)[:count]
     dictionary_size = jnp.repeat(dictionary_size, size)[:count]
-    trace = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
+    forecasts = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
     end = jnp.asarray(count, jnp.int32)
-    return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
+    return Pass(state, forecasts, end, end, jnp.zeros((), bool), nonfinite.any())
 
 
 def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
     """The pass in blocks that end before an example that changes the forecaster's features."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
-    trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
+    padded = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
 
     def step(run: Pass) -> Pass:
         x = lax.dynamic_slice_in_dim(inputs, run.t, block)
@@ -177,14 +177,14 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
         dictionary_size = jnp.broadcast_to(info.dictionary_size, (block,))
         new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), dictionary_size)
         # the next blocks overwrite the entries after `done`
-        trace = jax.tree.map(
+        forecasts = jax.tree.map(
             lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
             run.forecasts,
             new,
         )
         return Pass(
             state,
-            trace,
+            forecasts,
             run.t + done,
             run.count,
             run.overflow | info.overflow,
@@ -192,7 +192,7 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
         )
 
     run = lax.while_loop(
-        lambda run: any_over_vmap(_unfinished(run)), step, replace(resume, forecasts=trace)
+        lambda run: any_over_vmap(_unfinished(run)), step, replace(resume, forecasts=padded)
     )
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
@@ -294,8 +294,8 @@ class _Report:
         rate = self.received / (time.perf_counter() - self.start)
         line = f"{self.first + self.received:,} examples, {rate:,.0f} a second"
         if labelled:
-            total, last = self.loss / self.labelled, loss.sum() / labelled
-            line += f": mean squared error {total:.4g}, {last:.4g} in the last {len(loss):,}"
+            overall, last = self.loss / self.labelled, loss.sum() / labelled
+            line += f": mean squared error {overall:.4g}, {last:.4g} in the last {len(loss):,}"
         print(line, file=sys.stderr, flush=True)
 
 
@@ -405,7 +405,7 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
         warn(
             f"at half of the first inputs the Taylor features of degree {features.degree} represent"
             f" less than {max(share, 1e-9):.1g} of the kernel, so that predictions are near 0:"
-            " scale the inputs, take a larger lengthscale, or loops.default_forecaster."
+            " scale the inputs, or use a larger lengthscale or loops.default_forecaster."
         )
 
 

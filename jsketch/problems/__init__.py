@@ -1,6 +1,6 @@
 """Problems: objectives with their arms or their box. Over arms a problem is a pytree with `arms`,
 `mean_reward` [A] and `sample(key, arm) -> reward`. Over a box (`boxes`) it is a callable pytree
-whose attribute `domain` is the box; `on_box` makes a problem of a function. `adversary` plays
+whose attribute `domain` is the box; `on_box` makes a problem from a function. `adversary` plays
 against a forecaster.
 """
 

@@ -30,10 +30,10 @@ from jsketch.types import Box, PRNGKey
 
 @struct.dataclass
 class GameState:
-    """The state of a game after some of its N steps."""
+    """The state of a game between two steps."""
 
-    ridge: KernelState  # kernel ridge regression on the examples
-    loss: Array  # [], the forecaster's cumulative squared loss
+    ridge: KernelState  # kernel ridge regression on the examples so far
+    loss: Array  # [], the forecaster's squared loss on these examples
 
 
 @struct.dataclass
@@ -50,9 +50,9 @@ class Adversary(struct.Settings):
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
     candidates: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
-    # the number of the best random inputs, from which the ascent starts
+    # number of ascents in a step, which start from the best random inputs
     starts: int = struct.field(pytree_node=False, default=STARTS)
-    steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of the ascent
+    steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of each ascent
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
 
 
@@ -88,7 +88,7 @@ def choose(
         return regret_at_low, regret(adversary, before, x, high, prediction)
 
     def largest(x: Array) -> Array:
-        # a maximum over inputs must not be NaN
+        # an input whose regret is NaN must not be chosen
         return jnp.nan_to_num(jnp.maximum(*regrets(x)), nan=-jnp.inf)
 
     # forward mode, because a forecaster may loop over its history

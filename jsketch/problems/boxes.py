@@ -1,9 +1,9 @@
 """Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, and `problem.value(x)`
-the value without noise. `on_box` makes a problem of another function. The first three functions are
-those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on optimisation, with
-the opposite sign.
+is the value without noise. `on_box` makes a problem from another function. The first three
+functions are those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on
+optimisation, with the opposite sign.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _styblinski_tang(x: Array) -> Array:
 
 
 def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper omits the parentheses. Of
-    its 2^d local maxima one is global."""
+    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper omits the parentheses. One
+    of the 2^d local maxima is global."""
     # the least root of the derivative, 4 x^3 - 32 x + 5
     root = -2.903534027771177
     maximum = -d * (root**4 - 16 * root**2 + 5 * root) / 2

@@ -31,8 +31,8 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """A reward of an arm is drawn from the recorded evaluations of the arm, and the mean reward of
-    the arm is their mean."""
+    """A reward of an arm is drawn from the recorded evaluations of the arm, whose mean is the mean
+    reward."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]
@@ -48,6 +48,8 @@ class RecordedArms:
 
 
 def _checked_features(features: Any, rewards: Any, name: str) -> Array:
+    """The features as an array. Raises ValueError for invalid features or rewards; the rewards are
+    the argument `name`."""
     features = checks.arm_features(features, warns=False)
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
         raise ValueError(

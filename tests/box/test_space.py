@@ -70,7 +70,7 @@ INVALID_CALLS = [
     (lambda: Category("c", ()), "c: choices must be a tuple or a list of at least one"),
     (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
     (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
-    (lambda: Category("c", [np.ones(2), np.zeros(2)]), "c: a choice is an array: name"),
+    (lambda: Category("c", [np.ones(2), np.zeros(2)]), "c: a choice is an array: use a name"),
     (lambda: Category("c", "ab"), "a tuple or a list of at least one choice; 'ab'"),
     (lambda: Space(), "at least one hyperparameter"),
     (lambda: Space([Integer("n", 1, 2)]), "or hyperparameters, Space"),

@@ -8,7 +8,7 @@ O(N d_w + N^2). With A = G / sqrt(lam) and L L^T = I + A A^T [N,N],
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
     W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
 
-because X + X^T - X A A^T X^T = (L L^T)^-1. This root needs no eigenvectors and has no cancellation.
+because X + X^T - X A A^T X^T = (L L^T)^-1. W needs no eigenvectors and has no cancellation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ellipsoid:
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def squared_norm(self, v: Array, image: Array | None = None) -> Array:
-        """|v|_Sigma^2, []; the image is A v [N], which is computed if it is not given."""
+        """|v|_Sigma^2, []; `image` is A v [N] (None: it is computed)."""
         image = matmul(self.rows, v) if image is None else image
         return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
@@ -88,13 +88,13 @@ class Step(NamedTuple):
     parameters: int  # d_w
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma_t / lam)
-    scale: Array  # [], standard deviation of y, the divisor of values; 1 without standardization
+    scale: Array  # [], standard deviation of y, which divides values; 1 without standardization
 
 
 @struct.dataclass
 class OFUL(struct.Settings):
-    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
-    linear model around a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2)."""
+    """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2 of a linear model
+    with a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2)."""
 
     norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
@@ -116,8 +116,8 @@ class Printed(struct.Settings):
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
-        size = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
-        return size * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
+        increment = jnp.asarray(float(step.parameters) ** 3 / step.horizon, dtype)
+        return increment * jnp.asarray(self.range_bound, dtype) ** 4 * step.t.astype(dtype)
 
 
 @struct.dataclass
@@ -158,8 +158,8 @@ class Ball:
 
 
 class Form(NamedTuple):
-    """A parametrization of the ball by pytrees p: the maximum of value(x, p) over p is that of
-    f_w(x) over w in the ball."""
+    """A parametrization of the ball by pytrees p: value(x, p) has the same maximum over p as f_w(x)
+    has over w in the ball."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> []
     start: Callable[[Array], Any]  # gradient [d_w] of f_w(x) in w at w_t -> the first p
@@ -169,10 +169,10 @@ class Form(NamedTuple):
 
 
 class Displacement(NamedTuple):
-    """w - w_t with its image under A, with which |w - w_t|_Sigma costs only O(d_w + N)."""
+    """w - w_t and its image under A. With the image, |w - w_t|_Sigma costs only O(d_w + N)."""
 
-    w: Array  # [d_w]
-    image: Array  # [N]
+    w: Array  # [d_w], w - w_t
+    image: Array  # [N], A (w - w_t)
 
 
 def _identity(p: Any) -> Any:
@@ -180,17 +180,17 @@ def _identity(p: Any) -> Any:
 
 
 def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """(the maximum [] over the ball of the linearization at w_t, f_w_t(x) + sqrt(beta)
-    |g|_Sigma^-1; the u [d_w] of the unit ball that attains it) for x [d]."""
+    """For x [d], (the maximum [] over the ball of f_w(x) linearized at w_t, which is f_w_t(x) +
+    sqrt(beta) |g|_Sigma^-1; the u [d_w] of the unit ball with this maximum)."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
     whitened = ball.sigma.inverse_root_transposed(gradient)
-    # the length of a zero gradient would have no derivative
+    # without `tiny`, the length of a zero gradient would have no derivative
     length = jnp.sqrt(jnp.square(whitened).sum() + jnp.finfo(x.dtype).tiny)
     return value + jnp.sqrt(ball.beta) * length, whitened / length
 
 
 def linearized_form(model: FlatModel, ball: Ball) -> Form:
-    """The form of the linearization, whose maximum over w has a closed form; p is empty."""
+    """The linearization in w, whose maximum over the ball is `first_order`; p is empty."""
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
         start=lambda gradient: gradient[:0],
@@ -214,7 +214,7 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
         return jnp.sqrt(sigma.squared_norm(p.w, p.image))
 
     def to_surface(gradient: Array) -> Displacement:
-        """The displacement from the centre to the surface of the ball, never beyond it."""
+        """The steepest displacement from the centre to the surface of the ball, never beyond."""
         image = sigma.image_of_solution(gradient)
         solution = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
         # a gradient whose squares underflow has no direction
@@ -222,7 +222,7 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
         return Displacement(radius * (solution.w / norm), radius * (solution.image / norm))
 
     def project(p: Displacement) -> Displacement:
-        # a ball of radius 0 has no other point than its centre
+        # a ball of radius 0 consists of its centre
         divisor = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
         return Displacement(p.w / divisor, p.image / divisor)
 
@@ -237,8 +237,8 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
 
 
 def plain_form(model: FlatModel, ball: Ball) -> Form:
-    """The paper's form, in which p is w - w_t. The ascent starts at p = 0, and scales p back to the
-    surface when it leaves the ball."""
+    """The paper's form, in which p is w - w_t. The ascent starts at p = 0. When p leaves the ball,
+    `project` scales p back to the surface."""
 
     def project(p: Array) -> Array:
         return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))

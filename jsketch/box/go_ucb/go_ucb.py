@@ -38,18 +38,18 @@ FORMS = {
 # The length of a step of the ascent over w, in radii of the ball. A long step that is projected
 # back follows the gradient along the surface.
 BALL_RATE = 2.0
-# The length falls to zero over this last share of the steps, for maxima inside the ball.
+# Over this last share of the steps the length falls to zero, to reach maxima inside the ball.
 BALL_DECAY = 0.1
-DIRECTIONS = 4  # one in this many starts moves w along the gradient; the others move it at random
+GRADIENT_EVERY = 4  # every fourth start moves w along the gradient, the others at random
 
 
 @struct.dataclass
 class GOState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
     scaling: Scaling  # from the values of phase I; with `refit`, from all observations
-    w0: Array  # [d_w]
+    w0: Array  # [d_w], the fit to phase I
     centre: Array  # [d_w], w_t
     gradients: Array  # [N, d_w], g_i at w_i; unused rows are zero
     targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); unused rows are zero
@@ -57,7 +57,7 @@ class GOState:
 
 @struct.dataclass
 class Proposal:
-    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, if
+    """Diagnostics of a proposed point. The numbers are NaN in phase I and, except for beta, if
     `fallback` is true."""
 
     beta: Array  # [], beta_t
@@ -77,7 +77,7 @@ class Exclusions(NamedTuple):
     """The parameters and rows that a round excluded because they are not finite."""
 
     diverged: Array  # [] bool, whether the new parameters or their loss are not finite
-    rows: Array  # [] int32, the excluded rows of eqs. 3 and 5 among those that the round computed
+    rows: Array  # [] int32, number of rows that the round computed and excluded from eqs. 3 and 5
 
 
 @struct.dataclass
@@ -86,8 +86,8 @@ class GOInfo(BoxInfo):
     # [] bool: the new parameters or their loss are not finite; new parameters that are not finite
     # are replaced by the previous ones
     diverged: Array
-    # [] int32, number of the rows that this round computed (all rows with `refit`) and that eqs. 3
-    # and 5 exclude because the model's value or gradient is not finite
+    # [] int32, number of rows that this round computed (all rows with `refit`) and excluded from
+    # eqs. 3 and 5, because the model's value or gradient is not finite
     nonfinite_rows: Array
 
     @property
@@ -107,25 +107,26 @@ class GOUCB(struct.Settings):
     reach           the largest distance of a point from the best observed one in each input, as a
                     share of the box's side. Over a whole box the maximum of a network lies in a
                     corner, far from all observations
-    rate            the first step size of Adam in the ascent over x; it falls to zero as a cosine
+    rate            the first step size of Adam in the ascent over x, which falls to zero as a
+                    cosine; for "plain", the constant step size of gradient ascent over x and w
     model           the parametric function (`box.go_ucb.model`)
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
     refit           after each evaluation w_t is a least-squares fit of all observations. False:
-                    w_t is that of eq. 5, which may stop moving, and then the same point is chosen
-                    again
+                    w_t is the estimate of eq. 5, which may stop moving; the same point is then
+                    chosen again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
-    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1. Mean
-                    and deviation are those of phase I, or with `refit` of all observations
+    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1: the mean and
+                    the deviation of phase I or, with `refit`, of all observations
     initial         int, uniform points of phase I
     candidates      int, number of random points that are scored before the ascent
-    starts          int, number of these points from which the ascent starts
+    starts          int, number of candidates from which the ascent starts
     steps           int, number of steps of the ascent
     from_best       the best observed point is one of the starts
 
     A `reach` below 1, `refit` and `exploration_rows` go beyond the paper, and its theorem does not
-    cover them. `printed` returns the optimiser with the settings that the paper prints. The
+    cover them. `printed` returns the optimiser with the settings of the paper's Appendix D.1. The
     defaults were chosen on other functions than the paper's (experiments/go_ucb_2023/choose.py).
     """
 
@@ -295,14 +296,14 @@ class GOUCB(struct.Settings):
 
     def _directions(self, gradients: Array, key: PRNGKey) -> Array:
         """The directions [K, d_w] in which w leaves the centre at each start: the gradients
-        [K, d_w], or random directions at three of four starts, because a network has many local
-        maxima in w and the gradient leads to only one of them. The direction of the candidate with
-        the largest score is always its gradient."""
-        # the slot of that candidate in `_start_positions`
+        [K, d_w] at every fourth start, and random directions at the others, because a network has
+        many local maxima in w and the gradient leads to only one of them. At the candidate with the
+        largest score the direction is always the gradient."""
+        # the slot of this candidate in `_start_positions`
         best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
         slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
         random_directions = jax.random.normal(key, gradients.shape, gradients.dtype)
-        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, random_directions)
+        return jnp.where((slots - best) % GRADIENT_EVERY == 0, gradients, random_directions)
 
     def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
         """The optax rule of the ascent over (x, p)."""
@@ -344,7 +345,7 @@ class GOUCB(struct.Settings):
         if not self.standardize:
             return self._append_row(new)
         return lax.cond(
-            # fewer than two values have no deviation, so the values have not been scaled so far
+            # values were not scaled before, because fewer than two values have no deviation
             state.history.ok.sum() < 2,
             lambda: self._rescale(new),
             lambda: self._append_row(new),
@@ -379,7 +380,7 @@ class GOUCB(struct.Settings):
         return state, Exclusions(diverged, excluded.astype(jnp.int32))
 
     def _refit(self, state: GOState) -> tuple[GOState, Exclusions]:
-        """(the state with scaling, centre and rows from all observations; exclusions)."""
+        """(the state with its scaling, centre and rows from all observations; exclusions)."""
         model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
         x, y = scaling.inputs(observed.x), scaling.values(observed.y)
@@ -415,7 +416,7 @@ class GOUCB(struct.Settings):
 
 
 def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
-    """(`new` if all its entries are finite, otherwise `previous`; whether it is `previous`)."""
+    """(`new` if all its entries are finite, otherwise `previous`; whether `new` is not finite)."""
     diverged = ~jnp.isfinite(new).all()
     return jnp.where(diverged, previous, new), diverged
 

@@ -1,13 +1,13 @@
 """Parametric models of GO-UCB and their least-squares fits.
 
 A model is anything with `init(key, x) -> w`, a pytree of parameters, and `apply(w, x) -> scalar`
-for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number of its parameters.
+for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number of parameters.
 `Network` is the model of the paper's experiments (section 6).
 
 A regression oracle (eq. 2) has a number of `restarts` and a method refine(model, w, x, y, mask) ->
 Fit, which improves the parameters w in a fixed number of steps. With more parameters than points,
-as in the paper, every good fit interpolates, and the steps of `LevenbergMarquardt`, which are
-computed in the n-dimensional dual of n points, cost least.
+as in the paper, every good fit interpolates. `LevenbergMarquardt` is then the cheaper oracle: with
+n points its steps solve only n equations.
 """
 
 from __future__ import annotations
@@ -128,9 +128,10 @@ def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Arr
 
 
 def fit(oracle: Any, model: FlatModel, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
-    """The best of `oracle.restarts` fits from random parameters to y [n] at x [n,d] where the mask
-    [n] is true. If several fits are exact up to rounding, the result is the first of them. If no
-    fit is finite, it is the first random parameters with an infinite loss."""
+    """The best of `oracle.restarts` fits of y [n] at x [n,d] where the mask [n] is true. Each fit
+    starts from random parameters. If several fits are exact up to rounding, the result is the first
+    of them. If no fit is finite, the result is the first random parameters, and its loss is
+    infinite."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not decide between interpolating fits, which differ at all other points
@@ -154,7 +155,7 @@ def _residuals(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> t
 @struct.dataclass
 class LevenbergMarquardt(struct.Settings):
     """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each, for the residuals r and
-    their Jacobian J of f_w. A step that does not reduce the loss is rejected. mu falls after a step
+    the Jacobian J of f_w. A step that does not reduce the loss is rejected. mu falls after a step
     that reduces the loss, and rises after a rejected one."""
 
     damping: ArrayLike = 1e-2  # the first mu, in units of the mean diagonal of J J^T

@@ -24,8 +24,8 @@ LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
 LINE_SEARCH_STEPS = 15  # largest number of evaluations in one line search
 TOLERANCE = 1e-5  # a search ends when no derivative with respect to a free coordinate is larger
-# the largest distance of a start from the middle of its range, as a share of half of the range,
-# because the inverse of the transform has no derivative at the bounds
+# the largest distance of a start from the middle of its range, in halves of the range. At 1 (the
+# bounds) the inverse of the transform has no derivative
 MAX_START = 0.99
 
 
@@ -100,8 +100,8 @@ class Prior:
         d = numbers.lengthscale.shape[0]
         total = jnp.zeros((), numbers.noise.dtype)
         if self.lengthscale is not None:
-            densities = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
-            total = total + densities.sum() - d * math.log(d) / 2
+            log_densities = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
+            total = total + log_densities.sum() - d * math.log(d) / 2
         if self.outputscale is not None:
             total = total + self.outputscale.log_density(numbers.outputscale)
         return total if self.noise is None else total + self.noise.log_density(numbers.noise)
@@ -119,12 +119,12 @@ def limits_of(bounds: Bounds, d: int, points: int, dtype: DTypeLike) -> Limits:
     of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
-    def side_of(side: int) -> Array:
-        noise = jnp.maximum(jnp.asarray(bounds.noise[side], dtype), (1 + side) * floor)
-        variances = jnp.stack([jnp.asarray(bounds.outputscale[side], dtype), noise])
-        return jnp.concatenate([jnp.full(d, bounds.lengthscale[side], dtype), variances])
+    def ends(index: int) -> Array:
+        noise = jnp.maximum(jnp.asarray(bounds.noise[index], dtype), (1 + index) * floor)
+        variances = jnp.stack([jnp.asarray(bounds.outputscale[index], dtype), noise])
+        return jnp.concatenate([jnp.full(d, bounds.lengthscale[index], dtype), variances])
 
-    return Limits(side_of(0), side_of(1))
+    return Limits(ends(0), ends(1))
 
 
 def hyperparameters_of(vector: Array) -> Hyperparameters:
@@ -133,8 +133,9 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
 
 
 def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2] of hyperparameters: a logarithm is middle + half range * sin z.
-    With a logistic curve, which does not attain its bounds, the search might diverge."""
+    """The free coordinates z [d+2] of hyperparameters, whose logarithms are
+    middle + half of the range * sin z. With a logistic curve in place of the sine, the search might
+    diverge, because the curve does not attain its bounds."""
     low, high = (jnp.log(end) for end in limits)
     variances = jnp.stack([numbers.outputscale, numbers.noise])
     logs = jnp.log(jnp.concatenate([numbers.lengthscale, variances]))
@@ -175,10 +176,10 @@ def fit(
     (n, d), dtype = data.u.shape, data.u.dtype
     limits = limits_of(bounds, d, n, dtype)
     random = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
-    first = jnp.stack(
+    fixed = jnp.stack(
         [_to_free(start, limits), _to_free(default_numbers(bounds, d, dtype), limits)]
     )
-    starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
+    starts = jnp.concatenate([fixed, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
         numbers = _from_free(free, limits)
@@ -204,11 +205,11 @@ class _Search(NamedTuple):
     """The state of an L-BFGS search."""
 
     point: Array  # [p]
-    value: Array  # [], at the point
-    gradient: Array  # [p]
+    value: Array  # [], the loss at the point
+    gradient: Array  # [p], at the point
     solver: optax.OptState
     best: Array  # [p], the best point so far
-    best_value: Array  # []
+    best_value: Array  # [], the loss at the best point
     steps: Array  # [] int32
 
 

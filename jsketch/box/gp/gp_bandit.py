@@ -31,9 +31,9 @@ from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 @struct.dataclass
 class GPState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
-    numbers: Hyperparameters  # result of the last fit, and the first start of the next one
+    numbers: Hyperparameters  # result of the last fit, from which the next fit starts
 
 
 @struct.dataclass
@@ -60,11 +60,11 @@ class GPBandit(struct.Settings):
     width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
     acquisition  "log_ei" (the logarithm of EI), "pi" or "ucb"
     initial      int, uniform points of the first round
-    restarts     int, number of starts of a fit in addition to the result of the last fit
+    restarts     int, number of starts of a fit besides the result of the last fit
     fit_steps    int, L-BFGS steps from each start
     candidates   int, random points among which the starts of the ascent are chosen
     sample_around_best  half of the candidates lie near the best observed point, where the maximum
-                 of the acquisition function is often narrow. False: all are uniform
+                 of the acquisition function is often narrow. False: all candidates are uniform
     starts       int, number of ascents from the best candidates of each half
     steps        int, steps of each ascent
     """

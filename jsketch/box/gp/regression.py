@@ -2,7 +2,7 @@
 posterior at new points.
 
 Rasmussen and Williams (R&W), Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26,
-2.30 and 5.9. Variances are those of the function, not in leverage units. Unused slots have no
+2.30 and 5.9. Variances are those of the function, and not leverage scores. Unused slots have no
 effect: they are an identity block in the covariance and zero in every product.
 """
 
@@ -79,7 +79,7 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2 needs no derivative of the factorization
     slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
-    # `change` is zero, but its derivative is that of the covariance
+    # `change` is zero, but has the derivative of the covariance
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
 

@@ -26,7 +26,7 @@ LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, wit
 RATE = 0.1  # the learning rate of Adam
 # least distance of the start from the bounds, where derivatives vanish, as a share of the range
 START_MARGIN = 0.01
-MAX_JOINT = 2000  # largest number of points of an exact draw; for more, Fourier features are used
+MAX_JOINT = 2000  # largest number of points of an exact draw; larger draws use Fourier features
 
 
 @struct.dataclass
@@ -77,9 +77,9 @@ def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
 
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
-    """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
-    same start. If a step is not finite, the model is the start. `points` is the largest number of
-    points whose covariance will be factorized."""
+    """The model after `steps` steps of Adam on the mean negative log marginal likelihood, always
+    from the same start. If a step is not finite, the result is the start. `points` is the largest
+    number of points whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = limits_of(bounds, d, points, dtype)
     start = _start(limits, d, dtype)
@@ -118,7 +118,7 @@ def _gradient(kernel: Any, parameters: _Parameters, limits: Limits, data: Data) 
 
 
 def gram_of_lower(lower: Array) -> Array:
-    """L^T L of a lower triangular matrix [n,n], by halves that skip the zeros."""
+    """L^T L of a lower triangular matrix L [n,n], by halves, which skip products with zeros."""
     half = len(lower) // 2
     if half < BLOCK:
         return matmul(lower.T, lower)
@@ -154,10 +154,10 @@ def draw(
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
     else:
 
-        def moments(data: Data) -> tuple[Array, Array]:
+        def mean_and_covariance(data: Data) -> tuple[Array, Array]:
             return regression.joint_posterior(regression.condition(kernel, model.numbers, data), u)
 
-        mean, covariance = regression.at_smallest_capacity(data, moments)
+        mean, covariance = regression.at_smallest_capacity(data, mean_and_covariance)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
         normal = jax.random.normal(value_key, (len(u), draws), u.dtype)
         values = mean[None, :] + root_times(covariance, normal).T

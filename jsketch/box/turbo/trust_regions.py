@@ -36,17 +36,17 @@ class Regions:
     """R trust regions. The data of a region are its evaluations since its last restart."""
 
     first: Array  # [R] int32, index of the first evaluation after the last restart
-    points: Array  # [R, P, d] in the unit cube, the design of a restart, in reverse order
+    points: Array  # [R, P, d] in the unit cube, the design points of a restart, in reverse order
     design: Array  # [R] int32, the number of design points that are not evaluated yet
-    length: Array  # [R], base side: the geometric mean of the sides, in sides of the box
+    length: Array  # [R], base side, the geometric mean of the sides, in sides of the box
     successes: Array  # [R] int32, consecutive rounds with a success
     failures: Array  # [R] int32, consecutive evaluations without a success
     model: Model  # [R, ...], the last fits
 
 
 def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
-    """Regions that start after `first` [] evaluations; each evaluates the first `design` [R] of its
-    points [R,P,d]."""
+    """Regions that start after `first` [] evaluations; each region evaluates the first `design` [R]
+    of its points [R,P,d]."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
     model = local_gp.default_model(bounds, d, dtype)
@@ -62,8 +62,8 @@ def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> R
 
 
 def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """Points [count,d] of the unit cube, with one uniform point in each of `count` intervals of
-    every input."""
+    """Points [count,d] of the unit cube, with one uniform point in each of `count` equal intervals
+    of every input."""
     order_key, place_key = jax.random.split(key)
     intervals = jnp.arange(count, dtype=dtype)
     keys = jax.random.split(order_key, d)
@@ -79,7 +79,7 @@ def _directions(bits: int, d: int) -> np.ndarray:
 
     points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits)
     points = (points * 2**BITS).astype(np.uint32)
-    # in the order of the Gray code, point 2^k differs from the previous one by the k-th direction
+    # in the order of the Gray code, point 2^k is point 2^k - 1 xor the k-th direction number
     powers = 2 ** np.arange(bits)
     return points[powers] ^ points[powers - 1]
 
@@ -90,7 +90,7 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
     bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)
-    # bit mask j: digit j (from the top) becomes the parity of digit j and of random higher digits
+    # row j as a bit mask: digit j from the top becomes the parity of it and of random higher digits
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
     upper = ((1 << BITS) - 1) ^ (2 * places - 1)
     rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & upper[None, :]) | places[None, :]
@@ -108,11 +108,11 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
 def candidates(
     data: Data, members: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
 ) -> Array:
-    """Candidates [count,d] of one region. About MEAN_PERTURBED inputs of a candidate, at least one,
-    are those of a Sobol point of the region's box; the others are those of the centre, the best
+    """Candidates [count,d] of one region. About MEAN_PERTURBED inputs of a candidate, and at least
+    one, come from a Sobol point of the region's box; the others come from the centre, the best
     observation. `members` [N] bool are the region's slots of the data; if all evaluations of the
     region failed, the first of them is the centre."""
-    point_key, which_key, extra_key = jax.random.split(key, 3)
+    point_key, perturbed_key, extra_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
     # a failure of this region ranks below all observations and above the slots of other regions
     failed = jnp.where(members, jnp.finfo(dtype).min, -jnp.inf)
@@ -122,7 +122,7 @@ def candidates(
     half = jnp.exp(logs - logs.mean()) * length / 2
     low, high = jnp.clip(best - half, 0, 1)[None, :], jnp.clip(best + half, 0, 1)[None, :]
     points = low + sobol(point_key, *shape, dtype) * (high - low)
-    perturbed = jax.random.uniform(which_key, shape) * shape[1] < MEAN_PERTURBED
+    perturbed = jax.random.uniform(perturbed_key, shape) * shape[1] < MEAN_PERTURBED
     random_input = jax.random.randint(extra_key, (count, 1), 0, shape[1], jnp.int32)
     inputs = jnp.arange(shape[1], dtype=jnp.int32)[None, :]
     perturbed |= ~perturbed.any(1, keepdims=True) & (random_input == inputs)
@@ -138,13 +138,13 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
     threshold = best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero)
     success = new_best > jnp.where(jnp.isfinite(best), threshold, -jnp.inf)
     applies = (evaluated > 0) & (regions.design == 0)
-    count, d = regions.points.shape[0], regions.points.shape[2]
+    region_count, d = regions.points.shape[0], regions.points.shape[2]
     successes = jnp.where(applies, jnp.where(success, regions.successes + 1, 0), regions.successes)
     failures = jnp.where(
         applies, jnp.where(success, 0, regions.failures + evaluated), regions.failures
     )
     # failures are counted in evaluations, because regions share batches
-    grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
+    grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if region_count == 1 else 5, d)
     length = jnp.where(grows, jnp.minimum(2 * regions.length, LARGEST_LENGTH), regions.length)
     return replace(
         regions,
@@ -156,8 +156,8 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
 
 
 def restart(regions: Regions, new: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
-    """(regions, whether each restarts [R]); regions with a base side below `least_length` are
-    replaced by those of `new`."""
+    """(regions, whether each restarts [R]); the regions of `new` replace those with a base side
+    below `least_length`."""
     restarts = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:

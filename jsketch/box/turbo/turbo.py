@@ -32,7 +32,7 @@ MAX_CANDIDATES = 5000  # the largest default number of candidates
 @struct.dataclass
 class TurboState:
     box: Box
-    initial: Array  # [n, d]
+    initial: Array  # [n, d], points of the first round
     history: History
     owner: Array  # [N] int32, the region of each evaluation
     regions: Regions
@@ -142,9 +142,9 @@ class Turbo(struct.Settings):
         y = history.checked_values(query, y)
         before, new_history = state.history, history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
-        index = jnp.arange(self.regions, dtype=jnp.int32)
+        region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
 
-        of_region = query.mask[None, :] & (query.region[None, :] == index[:, None])
+        of_region = query.mask[None, :] & (query.region[None, :] == region)
         new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
@@ -156,13 +156,13 @@ class Turbo(struct.Settings):
         new = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
         regions, restarts = trust_regions.restart(regions, new, self.least_length)
         state = replace(state, history=new_history, owner=owner, regions=regions)
-        points = max(
+        max_points = max(
             state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MAX_JOINT)
         )
 
         def refit(members: Array) -> local_gp.Model:
             def fit(data: Data) -> local_gp.Model:
-                return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
+                return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, max_points)
 
             return regression.at_smallest_capacity(self._data(state, members), fit)
 
@@ -178,7 +178,7 @@ class Turbo(struct.Settings):
         return min(100 * d, MAX_CANDIDATES) if self.candidates is None else self.candidates
 
     def _new_regions(self, first: Array, points: Array) -> Regions:
-        """New regions after `first` [] evaluations, with designs [R,P,d]."""
+        """New regions that start after `first` [] evaluations, with design points [R,P,d]."""
         owner = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
         region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
         design = (owner[None, :] == region).sum(1, dtype=jnp.int32)
@@ -224,7 +224,7 @@ class Turbo(struct.Settings):
         return history.from_unit(state.box, point), jnp.where(is_design, owner, region), size
 
     def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
-        """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
+        """(candidates of each region [R,C,d], draws of their values [R,batch,C])."""
 
         def draw_region(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
             candidate_key, sample_key = jax.random.split(key)
