@@ -8,8 +8,8 @@ ask(state, candidates [N,C,d], key) -> [N]  the indices of the candidates to pla
 tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards y of the played points x
 
 A state has `exchanges` [] int32, the number of exchanges so far; `sent` [], how many floats the
-exchanges have sent in both directions; and `sent_as_data` [], how many floats they would have sent
-if they had sent points and rewards instead.
+exchanges have sent in both directions; and `sent_as_data` [], how many floats points and rewards
+would have taken instead.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients(struct.Settings):
-    """A baseline: N clients, each with a bandit of `contrib.contextual`, that exchange nothing."""
+    """A baseline: N clients that exchange nothing, each with a bandit of `contrib.contextual`."""
 
-    bandit: Any  # ContextualUCB
+    bandit: Any  # a `ContextualUCB`
     clients: int = struct.field(pytree_node=False, default=8)  # N
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
@@ -125,7 +125,7 @@ class ClientEvidence:
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over the points that i uses
+    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over all points of client i
     residual_sum: Array  # sum_s (k(x_s,x_s) - |z_s|^2), z_s the features of x_s on the embedding
     prior_variance: Array  # the largest k(x,x) of the points of all clients
 
@@ -323,7 +323,7 @@ class SharedEmbedding(widths.KernelBandit):
         direction, e = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
         lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, e)
         evidence, sketch = state.evidence, state.sketch
-        prior = jnp.maximum(
+        prior_variance = jnp.maximum(
             sketch.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
         )
         write = jax.lax.dynamic_update_slice
@@ -334,7 +334,7 @@ class SharedEmbedding(widths.KernelBandit):
                 sketch,
                 domain=Arms(write(sketch.domain.features, x, (slot, zero))),
                 variance=write(sketch.variance, variance, (slot,)),
-                evidence=replace(sketch.evidence, prior_variance=prior),
+                evidence=replace(sketch.evidence, prior_variance=prior_variance),
             ),
             used=state.used + self.clients,
             rewards=write(state.rewards, y, (reward_slot,)),
@@ -348,7 +348,7 @@ class SharedEmbedding(widths.KernelBandit):
                 + weight * jnp.log1p(widths.ALPHA * variance),
                 logdet=evidence.logdet + weight * jnp.log1p(e),
                 residual_sum=evidence.residual_sum + weight * residual,
-                prior_variance=jnp.full_like(evidence.prior_variance, prior),
+                prior_variance=jnp.full_like(evidence.prior_variance, prior_variance),
             ),
         )
 

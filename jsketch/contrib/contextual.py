@@ -41,7 +41,7 @@ class ContextualUCB(widths.KernelBandit):
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
     grow(state) -> state                        the same state with a larger capacity
 
-    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
+    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `dimension`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
     subclass implements `confidence_width`.
     """
@@ -66,7 +66,7 @@ class ContextualUCB(widths.KernelBandit):
     def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
         """The index [] int32 of the candidate [C,d] with the largest score, or a uniform one before
         the first reward. Raises ValueError as `check_points` does."""
-        check_points(self.kernel, candidates, state.inputs)
+        check_points(self.kernel, candidates, state.dimension)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
     def _checked_origin(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
@@ -80,7 +80,7 @@ class ContextualUCB(widths.KernelBandit):
         """(x [d], y []) as arrays of the same dtype. Raises ValueError unless x is finite and has
         the number of inputs given to `init`, and y is one real number."""
         x = checks.example(x)
-        check_points(self.kernel, x[None], state.inputs)
+        check_points(self.kernel, x[None], state.dimension)
         checks.one_number(y=y)
         return x, jnp.asarray(y, x.dtype)
 
@@ -100,7 +100,7 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 def info_of_reward(
     info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """Fills in the fields of `info` that one reward y [] determines; its width stays."""
+    """`info` with the fields that one reward y [] determines; the other fields stay."""
     return replace(
         info,
         batch_size=jnp.ones((), jnp.int32),
@@ -126,7 +126,7 @@ class KUCBState:
     evidence: Evidence
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.history.points.shape[1]
 
     @property
@@ -179,7 +179,7 @@ class KUCB(ContextualUCB):
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
         history, before = state.history, state.evidence
-        row, residual = (rows[0] for rows in self._rows(state, x[None]))
+        row, residual = (values[0] for values in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         overflow = finite & (history.used >= history.points.shape[0])
         observed = finite & ~overflow
@@ -230,7 +230,7 @@ class EKState:
     evidence: GrowingEvidence
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.stream.inputs.shape[1]
 
     @property
@@ -311,7 +311,7 @@ class EKUCB(ContextualUCB):
         return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
 
     def grow(self, state: EKState) -> EKState:
-        """The same state with more capacity for the dictionary or the history, if it is full."""
+        """The same state with more capacity where the dictionary or the history is full."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
@@ -334,7 +334,7 @@ class CBBKBState:
     moment: Array  # [M], the whitened sum of y z over all rewards
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.points.sketch.domain.features.shape[1]
 
     @property

@@ -70,7 +70,7 @@ class DiscountedPKAWV(Forecaster):
         return DiscountedState(**vars(state), labelled=jnp.zeros((), jnp.int32))
 
     def check_rounding(self, x: Array) -> bool:
-        return rounding.check_features(self.features, x, self.regularization)
+        return rounding.warn_for_features(self.features, x, self.regularization)
 
     def predict(self, state: DiscountedState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
@@ -134,7 +134,7 @@ class DiscountedPKAWV(Forecaster):
 
 
 def _interleaved(rows: Array, between: Array) -> Array:
-    """[2B, ...], in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
+    """An array [2B, ...] in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
     return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
 
 

@@ -83,17 +83,17 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         half, centre = cells.half[top], cells.centre[top]
         side = jnp.argmax(half / jnp.max(cells.half, 0)).astype(jnp.int32)
         step = jnp.where(jnp.arange(half.shape[0], dtype=jnp.int32) == side, 2 * half / 3, 0)
-        third = half - step
+        child_half = half - step
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
-        child_values = score_cells(children, jnp.broadcast_to(third, children.shape))
+        child_values = score_cells(children, jnp.broadcast_to(child_half, children.shape))
         cells = replace(cells, used=cells.used + 2)
         values = [score, deviation, change]
         for i in range(3):
             cells = replace(
                 cells,
                 centre=put(cells.centre, places[i], children[i]),
-                half=put(cells.half, places[i], third),
+                half=put(cells.half, places[i], child_half),
             )
             pairs = zip(values, child_values, strict=True)
             values = [put(old, places[i], new[i]) for old, new in pairs]

@@ -136,12 +136,12 @@ class Stationary(WithLengthscale):
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error [], in units of eps k(x,x), of kernel values between `others` points and points
-        [m,d]. It is 1 or, if the square is expanded, 1 + r / 2, where r is the largest squared
-        distance in lengthscales between a point and the mean of the points. This estimate is too
-        large for isolated points."""
-        if not expands_square(others, *points.shape):
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        """The error [], in units of eps k(x,x), of kernel values between points [m,d] and
+        `n_others` others. It is 1 or, if the square is expanded, 1 + r / 2, where r is the largest
+        squared distance in lengthscales between a point and the mean of the points. This estimate
+        is too large for isolated points."""
+        if not expands_square(n_others, *points.shape):
             return 1.0
         centred = divide_by_lengthscale(points - points.mean(0, keepdims=True), self.lengthscale)
         return 1 + jnp.square(centred).sum(1).max() / 2
@@ -195,8 +195,8 @@ class Matern(Stationary):
         squared = 2 * self.nu * squared_distances(x, y, self.lengthscale, direct=direct)
         return matern(squared, self.nu)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        return 1.0 if self.nu == 0.5 else super().rounding(points, others)
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        return 1.0 if self.nu == 0.5 else super().rounding(points, n_others)
 
     def check(self, x: Any) -> None:
         self._check_nu()

@@ -1,4 +1,4 @@
-"""A warning if rounding errors could be large in predictions.
+"""A warning that predictions may have large rounding errors.
 
 Forecasters start from A^-1 = I / lam and subtract the part that each example explains, as the
 papers do. The first example in a direction reduces A^-1 in that direction from 1 / lam to
@@ -24,9 +24,9 @@ from jsketch.warn import warn
 LARGEST_ERROR, LARGEST_ERROR_FLOAT32 = 1e-6, 1e-4
 
 
-def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
-    """Whether the regularization is too small in this dtype for examples with |z|^2 = square [],
-    which is k(x,x) for a kernel; warns if it is. Traced values are not checked."""
+def warn_if_large(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
+    """Warns, and returns True, if the regularization is too small in this dtype for examples with
+    |z|^2 = square [], which is k(x,x) for a kernel. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))
@@ -46,19 +46,19 @@ def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
     return True
 
 
-def check_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
-    """`check` of a kernel at one example x [d]."""
+def warn_for_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
+    """`warn_if_large` for a kernel at one example x [d]."""
     if is_traced(kernel, x, regularization):
         return False
     with jax.ensure_compile_time_eval():
-        return check(kernel.diag(x[None])[0], regularization, x.dtype)
+        return warn_if_large(kernel.diag(x[None])[0], regularization, x.dtype)
 
 
-def check_features(features: Any, x: Array, regularization: Any) -> bool:
-    """`check` of a feature map at one example x [d]."""
+def warn_for_features(features: Any, x: Array, regularization: Any) -> bool:
+    """`warn_if_large` for a feature map at one example x [d]."""
     # a feature map that is no pytree cannot be an argument of a compiled program
     square = _square if jax.tree_util.all_leaves([features]) else _compiled_square
-    return check(square(features, x), regularization, x.dtype)
+    return warn_if_large(square(features, x), regularization, x.dtype)
 
 
 def _square(features: Any, x: Array) -> Array:

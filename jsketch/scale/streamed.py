@@ -102,7 +102,7 @@ class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    # K candidates in the buffer of a sweep
+    # K, the largest number of arms in the buffer, the tracked arms aside
     keep: int = struct.field(pytree_node=False, default=4096)
     # k <= K, the largest number of candidates that a chunk adds to the buffer
     offer: int = struct.field(pytree_node=False, default=64)
@@ -345,9 +345,11 @@ class Streamed(struct.Settings):
             )
         checks.settings(self)
         if self.offer > self.keep:
-            raise ValueError(f"keep must be at least offer={self.offer}; {self.keep} was given.")
+            raise ValueError(
+                f"keep must be at least offer; keep={self.keep}, offer={self.offer} were given."
+            )
         if self.screen and domain.file_dtype != "float32":
-            raise ValueError(f"screen needs a file of float32; this one has {domain.file_dtype}.")
+            raise ValueError(f"screen needs a file of float32; this file has {domain.file_dtype}.")
         if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
             raise ValueError(
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."

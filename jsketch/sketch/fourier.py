@@ -143,9 +143,9 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)
     quadrant = quotient - 4 * jnp.floor(quotient / 4)
     swapped = (quadrant == 1) | (quadrant == 3)
-    first, second = jnp.where(swapped, sin, cos), jnp.where(swapped, cos, sin)
-    negative_first, negative_second = (quadrant == 1) | (quadrant == 2), quadrant >= 2
-    return jnp.where(negative_first, -first, first), jnp.where(negative_second, -second, second)
+    cos, sin = jnp.where(swapped, sin, cos), jnp.where(swapped, cos, sin)
+    negative_cos, negative_sin = (quadrant == 1) | (quadrant == 2), quadrant >= 2
+    return jnp.where(negative_cos, -cos, cos), jnp.where(negative_sin, -sin, sin)
 
 
 def _taylor(square: Array, odd: int) -> Array:

@@ -132,7 +132,8 @@ def receive(
     """The dictionary after the first example of a block x [B,d]. The example joins if its random
     number, in draws [B], is below its probability and `allowed` [] is true.
 
-    The block takes one product with L^-1; if a point joins, the product gets one more column.
+    The block takes one product with L^-1; if the first example joins, the product gets one more
+    column.
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)
@@ -145,15 +146,15 @@ def receive(
     k_first = kernel.gram(x, x[:1])[:, 0]
     column = jnp.where(joins, (k_first - matmul(row, row[0])) / pivot, 0)
     probability = _probability(sampling, residual - jnp.square(column))
-    slots = jnp.arange(len(x), dtype=jnp.int32)
-    next_joins = (draws < probability) & (slots > 0)
+    positions = jnp.arange(len(x), dtype=jnp.int32)
+    joins_later = (draws < probability) & (positions > 0)
     new_column = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
     return Arrival(
         dictionary=dictionary,
         joins=joins,
         full=full,
         k=jnp.where(new_column[None, :], k_first[:, None], k),
-        next_join=jnp.where(next_joins, slots, len(x)).min(),
+        next_join=jnp.where(joins_later, positions, len(x)).min(),
     )
 
 

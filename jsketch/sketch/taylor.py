@@ -79,12 +79,12 @@ class Taylor:
         scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
         levels = [level]
-        for pieces in _recurrence(self.inputs, self.degree):
+        for factors in _recurrence(self.inputs, self.degree):
             level = jnp.concatenate(
                 [
-                    (scaled[i][None, :] * jnp.asarray(scale, x.dtype)[:, None])
-                    * level[: len(scale)]
-                    for i, scale in enumerate(pieces)
+                    (scaled[i][None, :] * jnp.asarray(factor, x.dtype)[:, None])
+                    * level[: len(factor)]
+                    for i, factor in enumerate(factors)
                 ]
             )
             levels.append(level)
@@ -120,14 +120,14 @@ def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
     largest = np.zeros(1, int)
     levels = []
     for _ in range(degree):
-        pieces, rows, largest_inputs = [], [], []
+        factors, rows, largest_inputs = [], [], []
         for i in range(inputs):
             parents = exponents[largest <= i]
             children = parents.copy()
             children[:, i] += 1
-            pieces.append(1 / np.sqrt(children[:, i]))
+            factors.append(1 / np.sqrt(children[:, i]))
             rows.append(children)
             largest_inputs.append(np.full(len(children), i))
         exponents, largest = np.concatenate(rows), np.concatenate(largest_inputs)
-        levels.append(pieces)
+        levels.append(factors)
     return levels
