@@ -1,6 +1,6 @@
 """Several clients with the same function and different candidates, simulated in one program.
 
-The clients of `SharedEmbedding` exchange sums over their observations, and those of
+Clients of `SharedEmbedding` exchange sums over their observations, and clients of
 `IndependentClients` exchange nothing. A bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
@@ -157,8 +157,8 @@ class SharedEmbedding(widths.KernelBandit):
     posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
     clients before the exchange and the client's own rewards after it. A round ends with an exchange
     if the dictionary is empty, if it is the `max_wait`-th round after the last exchange, or if the
-    variances (those of the last exchange) at the points of one client since that exchange add up to
-    more than D = `threshold` (1/N in the paper's analysis). In an exchange
+    variances at the points of one client since the last exchange, computed from the posterior of
+    this exchange, add up to more than D = `threshold` (1/N in the paper's analysis). In an exchange
 
     1. every point x of the history joins the dictionary with probability min(1, qbar variance(x));
        the clients send the points that join, d numbers each;
@@ -268,7 +268,7 @@ class SharedEmbedding(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
-        """The indices [N] int32 of the candidates [N,C,d] to play; they are drawn uniformly while
+        """The indices [N] int32 of the candidates [N,C,d] to play, drawn uniformly while
         the dictionary is empty. Raises ValueError as `check_points` does."""
         x = self._check_points(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
@@ -312,8 +312,8 @@ class SharedEmbedding(widths.KernelBandit):
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
         reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
-        # The residual is 0 up to rounding at inducing points. It is set to 0, because widths take
-        # the root of its sum, which enlarges small errors.
+        # At inducing points the residual is 0 up to rounding, and is set to 0, because widths take
+        # the root of the sum of residuals, which enlarges small errors.
         is_same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
         is_inducing = (is_same & state.sketch.dictionary.mask[None]).any(1)
         residual = jnp.where(is_inducing, 0, residual)
@@ -381,7 +381,7 @@ def _scaled_draw(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
     """The uniform numbers of a draw that fits into the capacity, with 1 for points that must not
-    join the dictionary. The draw has the largest oversampling, at most qbar, with which it fits;
+    join the dictionary. The oversampling is the largest one up to qbar with which the draw fits;
     points that tie for the last place do not join."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)

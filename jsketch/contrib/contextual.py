@@ -253,8 +253,9 @@ class EKUCB(ContextualUCB):
 
     After its reward a point joins Z with a probability that KORS computes from its ridge leverage
     score at mu (`sketch.kors`, THEORY 7.5); all earlier points are then projected on the larger
-    span. This is `online.NystromAWV` without the penalty of the current example (THEORY 6.6). The
-    draw of the authors' published scripts uses the explained part of k(x,x) and not the residual.
+    span. The posterior is that of `online.NystromAWV` without the penalty of the current example
+    (THEORY 6.6). The authors' published scripts draw by the explained part of k(x,x), not by the
+    residual.
 
     The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
     `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2, and a beta
@@ -350,14 +351,14 @@ class CBBKB(ContextualUCB):
 
     Zenati et al. (AISTATS 2022) compare EK-UCB with CBBKB and CBKB. The dictionary is drawn from
     all played points when 1 + the sum of the variances of the points since the last draw exceeds
-    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty.
+    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1); an empty one, after every reward.
     The posterior uses every reward immediately. Let s run over the points since the last draw,
     P = (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
     rewards, on the dictionary of that draw, is (THEORY 6.6)
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.
 
-    The width and the variances in the sum are those of the start of the batch; no theorem covers
+    The width and the variances in the sum are computed at the start of the batch; no theorem covers
     the width for C > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
@@ -410,8 +411,8 @@ class CBBKB(ContextualUCB):
         return new, info_of_reward(info, y, observed, size, overflow, info.nonfinite)
 
     def grow(self, state: CBBKBState) -> CBBKBState:
-        """The same state with twice the capacity of the history if it is full, or else of the
-        dictionary."""
+        """The same state with twice the capacity of the history if the history is full, or else of
+        the dictionary."""
         bandit, points = self._point_bandit(), state.points
         slots = points.sketch.domain.count
         if int(points.used) >= slots:

@@ -25,7 +25,7 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
     """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
-    unknown speed. `bound` and `options` are those of `online.Mixture`.
+    unknown speed. `bound` and `options` are as in `online.Mixture`.
 
         over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
     """

@@ -68,9 +68,9 @@ class Mixture(Forecaster):
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
 
-    An expert diverges if its state is not finite or its prediction is NaN. It has no weight from
-    then on: in a block, from its first NaN on. `info.diverged` marks it; `prequential` and `Live`
-    warn. The guarantee against the other experts remains.
+    An expert diverges if its state is not finite or its prediction is NaN. Diverged experts have
+    no weight; in a block, from their first NaN on. `info.diverged` marks them; `prequential` and
+    `Live` warn. The guarantee against the other experts remains.
     """
 
     forecaster: Any

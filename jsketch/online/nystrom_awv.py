@@ -3,8 +3,8 @@ dictionary.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper stores an
 n x m matrix. This code stores the observed inputs, O(n d), and evaluates the kernel again, O(n m),
-whenever a point joins the dictionary. The posterior is that of orthonormal coordinates z of the
-dictionary, A = lam I + sum_t z_t z_t^T, which is never nearly singular. A point that joins adds a
+whenever a point joins the dictionary. The posterior is in orthonormal coordinates z of the
+dictionary, where A = lam I + sum_t z_t z_t^T is never nearly singular. A point that joins adds a
 coordinate, a row and a column of A; if rounding decides its pivot, the other coordinates are
 rotated first, O(m^3) (`sketch.newton`). As long as no point joins, the features are fixed, and
 examples are learned in blocks of matrix products.

@@ -1,5 +1,5 @@
-"""A long stream of `PKAWV`, computed in parallel segments. This is for accelerators, on which a
-hundred blocks in parallel take as long as one."""
+"""A long stream of `PKAWV`, computed in parallel segments on an accelerator, where a hundred blocks
+in parallel take as long as one."""
 
 from __future__ import annotations
 

@@ -149,8 +149,8 @@ class Shard(Rows):
 
 
 def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError for a key with which the random number of one of `arms` arms cannot be
-    drawn without those of the others."""
+    """Raises ValueError unless the random number of one of `arms` arms can be drawn from the key
+    alone, without the random numbers of other arms."""
     if not _has_counters(key, arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"

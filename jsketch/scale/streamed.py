@@ -7,9 +7,9 @@
     state, info = bandit.tell(state, query, rewards, key)
 
 A state contains only the tracked arms (those that were pulled, are pending or failed), because the
-posterior depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores
-in a buffer, and for each chunk an upper bound of the scores of its arms outside the buffer. Within
-a batch, scores only decrease. Therefore the largest score in the buffer is the largest of all arms
+posterior depends on no other arms. `ask` sweeps the file, and keeps the arms with the largest
+scores in a buffer, and for each chunk an upper bound of the scores outside the buffer. Within a
+batch, scores only decrease. Therefore the largest score in the buffer is the largest of all arms
 as long as it is not below the largest bound. Otherwise the chunk with this bound is read again, and
 its scores are computed given the picks so far (THEORY 5.9). The picks are the same as with arms in
 memory, up to arms that tie (`jsketch.types`).
@@ -42,7 +42,7 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
-MIN_SLOTS = 256  # initial number of slots H for tracked arms, which is doubled when it is exceeded
+MIN_SLOTS = 256  # initial number of slots H for tracked arms, doubled when exceeded
 FREE_SLOT = np.iinfo(np.int32).max  # the arm number in a slot without an arm
 MAX_REREADS = 3  # how often all chunks may be read without a pick
 # without jit each operation would be compiled separately, which takes seconds
@@ -79,7 +79,7 @@ class Buffer(NamedTuple):
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
-    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them with `screen`
+    score: np.ndarray  # [n], upper confidence bounds; upper bounds of these with `screen`
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
     def select(self, index: np.ndarray) -> Buffer:
@@ -91,7 +91,7 @@ class Choice(NamedTuple):
     """A batch, and how it was found."""
 
     query: Query  # with arm numbers of the file
-    chunks: int  # number of chunks that were read, those of the sweep included
+    chunks: int  # number of chunks that were read, the sweep included
     # whether a candidate has a larger score than its bound in the float32 sweep; the sweep may then
     # have missed arms of the batch
     incomplete: bool
@@ -174,7 +174,7 @@ class Streamed(struct.Settings):
         if choice.incomplete:
             warn(
                 "rounding was larger than estimated: the sweep in float32 may have missed arms of"
-                f" this batch. Use a larger safety (it is {self.safety:g}), or sweep in float64"
+                f" this batch. Use a safety above {self.safety:g}, or sweep in float64"
                 " (screen=False and a file of float64)."
             )
         return choice.query

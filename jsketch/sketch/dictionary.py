@@ -94,11 +94,11 @@ def extend(
     growth: ArrayLike,
     rows: Rows = ONE_DEVICE,
 ) -> tuple[Array, Array]:
-    """(the arms of the extended dictionary [A] bool, that is, its arms and those where added [A] is
-    true; whether it replaces a fresh draw []).
+    """(the arms [A] bool of the dictionary, extended by the arms where added [A] is true; whether
+    the extended dictionary replaces a fresh draw []).
 
-    It does if its size is at most (1 + growth) times the expected size of a draw with the inclusion
-    probabilities [A]. A dictionary to which every newly pulled arm is added stays as
+    It does so if its size is at most (1 + growth) times the expected size of a draw with the
+    inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
     accurate as at its last draw (THEORY 3.6). With a growth below 0 dictionaries are always drawn,
     as in the papers.
     """

@@ -87,8 +87,8 @@ def cross(kors: Kors, kernel: Any, x: Array) -> Array:
 
 
 def fill_unused(points: Array, used: Array, x: Array) -> Array:
-    """The points [M,d] with x [d] in unused rows. Zeros there may be far from all points, and would
-    change the mean, which kernels subtract."""
+    """The points [M,d] with x [d] in unused rows. Zeros in these rows could be far from all points,
+    and change the mean, which kernels subtract."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
@@ -168,7 +168,7 @@ def join(
     joins: ArrayLike = True,
 ) -> Kors:
     """The dictionary with x [d] added if `joins` [] is true, which needs free capacity. The
-    arguments probability, row and residual are those of x from `scores`."""
+    arguments probability, row and residual come from `scores` at x."""
     joins = jnp.asarray(joins)
     # no product is computed if no point joins
     negative_row = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))

@@ -112,9 +112,9 @@ def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
     """The factors 1/sqrt(k_i), by degree and input i, of the monomials that are x_i times a
     monomial of the previous degree.
 
-    The monomials of a degree are ordered by the largest number of an input that they contain, so
-    that those without an input above i come first. Each monomial of the next degree with largest
-    input i is x_i times one of these.
+    The monomials of a degree are ordered by the largest number of their inputs, so that monomials
+    without an input above i come first. Each monomial of the next degree with
+    largest input i is x_i times one of these.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)

@@ -72,15 +72,15 @@ class BalancingState:
 @struct.dataclass
 @one_dtype
 class LengthscaleBalancing(Algorithm):
-    """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times that of the
-    base with the largest dictionary.
+    """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times the `tell`
+    of the learner with the largest dictionary.
 
     `tell` assigns a round to the candidate whose arms `ask` returns. Rewards of other arms do not
     harm the posteriors, but invalidate the test between candidates.
     """
 
-    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound` is
-    # that of the longest lengthscale
+    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound`
+    # belongs to the longest lengthscale
     base: Any
     lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
     norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
@@ -176,8 +176,8 @@ class LengthscaleBalancing(Algorithm):
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
-        """(state, info) after the update of every learner and the test. Width and size in the info
-        are those of the candidate that chose the arms. A flag is set if it is set for any active
+        """(state, info) after the update of every learner and the test. The info has the width and
+        the size of the candidate that chose the arms. A flag is set if it is set for any active
         candidate; if an active candidate overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
@@ -270,8 +270,8 @@ def argmin_active(active: Array, regret: Array) -> Array:
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
     """xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n), [G], xi = `noise_std`: bounds on the errors of
-    the means of n [G] rewards. With probability at least 1 - delta they hold for all candidates at
-    all times (THEORY 6.8)."""
+    the means of n [G] rewards. With probability at least 1 - delta the bounds hold for all
+    candidates at all times (THEORY 6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 
