@@ -84,7 +84,7 @@ def observe(
     lam = jnp.asarray(regularization, arms.dtype)
 
     # The covariance [A] of all arms with `arm`. A pulled arm needs no subtraction: its variance is
-    # about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
+    # about lam / repeats, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)

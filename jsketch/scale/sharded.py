@@ -123,16 +123,16 @@ class Sharded(Algorithm):
         if history is not None:
             history = jax.tree.map(partial(self._place, domain), history._replace(failed=None))
         features: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
-        shape = jax.eval_shape(self.bandit.init, Arms(features), key)
+        shapes = jax.eval_shape(self.bandit.init, Arms(features), key)
 
         def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
             if history is not None:
-                data: Any = history._replace(failed=failed)
+                evaluations: Any = history._replace(failed=failed)
             else:
-                data = None if failed is None else Evaluations(failed=failed)
-            return replace(self.bandit.init(domain, key, data=data), domain=None)
+                evaluations = None if failed is None else Evaluations(failed=failed)
+            return replace(self.bandit.init(domain, key, data=evaluations), domain=None)
 
-        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
+        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shapes))
         # without jit, each operation of the refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
