@@ -125,7 +125,7 @@ class ClientEvidence:
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over all points of client i
+    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over points that client i uses
     residual_sum: Array  # sum_s (k(x_s,x_s) - |z_s|^2), z_s the features of x_s on the embedding
     prior_variance: Array  # the largest k(x,x) of the points of all clients
 

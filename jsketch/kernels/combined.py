@@ -29,7 +29,7 @@ class Scaled(struct.Settings):
         checks.nonnegative(variance=self.variance)
 
     def rounding(self, points: Array, n_others: int) -> ArrayLike:
-        """The error, in eps k(x,x), of values between points [m,d] and `n_others` others."""
+        """The error, in eps k(x,x), of values between points [m,d] and `n_others` other ones."""
         return checks.kernel_rounding(self.kernel, points, n_others)
 
     def check_inputs(self, x: Any) -> None:

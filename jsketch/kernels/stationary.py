@@ -45,8 +45,8 @@ def _direct_squared_distances_jvp(
     It has an error of eps |x|^2 between equal points, which no mask can remove: a compiled program
     may compute their distance as 0 in one place and as a rounding error in another."""
     (x, y), (dx, dy) = points, changes
-    squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
-    return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))
+    products = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
+    return _direct_squared_distances(x, y), 2 * (products - matmul(x, dy.T) - matmul(dx, y.T))
 
 
 def expands_square(n: int, m: int, inputs: int) -> bool:
@@ -138,9 +138,9 @@ class Stationary(WithLengthscale):
 
     def rounding(self, points: Array, n_others: int) -> ArrayLike:
         """The error [], in units of eps k(x,x), of kernel values between points [m,d] and
-        `n_others` others. It is 1 or, if the square is expanded, 1 + r / 2, where r is the largest
-        squared distance in lengthscales between a point and the mean of the points. This estimate
-        is too large for isolated points."""
+        `n_others` other points. It is 1 or, if the square is expanded, 1 + r / 2, where r is the
+        largest squared distance in lengthscales between a point and the mean of the points. This
+        estimate is too large for isolated points."""
         if not expands_square(n_others, *points.shape):
             return 1.0
         centred = divide_by_lengthscale(points - points.mean(0, keepdims=True), self.lengthscale)

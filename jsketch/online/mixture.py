@@ -222,9 +222,9 @@ class Mixture(Forecaster):
         predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        new = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
-        old = jnp.concatenate([log_weights[:, None], new[:, :-1]], axis=1)
-        return new[:, -1], self._combine(jnp.where(excluded, -jnp.inf, old), predictions)
+        after = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
+        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
+        return after[:, -1], self._combine(jnp.where(excluded, -jnp.inf, before), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """The prediction y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""

@@ -32,7 +32,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 @struct.dataclass
 @one_dtype
 class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
-    """Second-order steps. With m inducing points, an example takes O(m^2) time and memory."""
+    """Second-order steps. With m inducing points, an example and the state take O(m^2)."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
     # `Sampling`, the settings mu, beta and eps of KORS

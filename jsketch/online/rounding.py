@@ -29,19 +29,20 @@ def warn_if_large(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> b
     |z|^2 = square [], which is k(x,x) for a kernel. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
-    largest, smallest = float(np.max(square)), float(np.min(regularization))
+    largest_square, smallest_lam = float(np.max(square)), float(np.min(regularization))
     is_float32 = dtype == jnp.float32
     limit = LARGEST_ERROR_FLOAT32 if is_float32 else LARGEST_ERROR
-    least = float(jnp.finfo(dtype).eps) * largest / limit
+    least_lam = float(jnp.finfo(dtype).eps) * largest_square / limit
     # other checks raise an error for numbers that overflow the dtype
-    if least <= smallest or not np.isfinite(largest):
+    if least_lam <= smallest_lam or not np.isfinite(largest_square):
         return False
     warn(
-        f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in"
-        f" {np.dtype(dtype).name}: predictions carry a rounding error of up to 40 eps |z|^2 / lam"
-        " of the labels, and more where a direction first occurs after thousands of examples. Use"
+        f"regularization {smallest_lam:g} is too small for features with |z|^2 ="
+        f" {largest_square:.3g} in {np.dtype(dtype).name}: predictions carry a rounding error of up"
+        " to 40 eps |z|^2 / lam of the labels, and more where a direction first occurs after"
+        " thousands of examples. Use"
         f" {'float64 (jax_enable_x64), ' if is_float32 else ''}smaller features or a regularization"
-        f" of at least {least:.2g}."
+        f" of at least {least_lam:.2g}."
     )
     return True
 

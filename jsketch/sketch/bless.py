@@ -163,7 +163,7 @@ def _draw_level(
     random: np.random.Generator,
 ) -> WeightedDictionary:
     """The dictionary of one level. Candidates are drawn by the bound k/(k + lam) on their scores,
-    and from the candidates the dictionary, by estimated scores. Empty draws are repeated."""
+    and the dictionary from the candidates by estimated scores. Empty draws are repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)

@@ -62,12 +62,12 @@ def check(sampling: Sampling, dtype: DTypeLike) -> None:
     checks.settings(sampling)
     if is_traced(sampling.mu):
         return
-    smallest, least = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
-    if smallest < least:
+    smallest_mu, least_mu = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
+    if smallest_mu < least_mu:
         warn(
-            f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding"
-            " errors exceed residuals, and points that the dictionary needs do not join. Use"
-            " float64 or a larger mu."
+            f"mu = {smallest_mu:g} is too small for {np.dtype(dtype).name}: below {least_mu:.0e}"
+            " rounding errors exceed residuals, and points that the dictionary needs do not join."
+            " Use float64 or a larger mu."
         )
 
 

@@ -73,7 +73,7 @@ def join(
 
     adds = joins & is_accurate & is_new
     row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(is_new, residual, 1))
-    without_rebuild = Coordinates(
+    before_rebuild = Coordinates(
         basis=put_if(adds, basis, slot, row),
         direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
         dual=jnp.where(adds, row, 0),
@@ -91,7 +91,7 @@ def join(
         dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
-    return cond_per_run(without_rebuild.rebuilt, rebuild, without_rebuild, (kernel, points, slot))
+    return cond_per_run(before_rebuild.rebuilt, rebuild, before_rebuild, (kernel, points, slot))
 
 
 def join_first(
