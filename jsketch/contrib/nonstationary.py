@@ -72,7 +72,7 @@ class DiscountedBKB(BKB):
 class Window:
     """A ring buffer of the last W observations."""
 
-    arms: Array  # [W] int32, A in free slots
+    arms: Array  # [W] int32; A, the number of all arms, in free slots
     rewards: Array  # [W]
     slot: Array  # [] int32, the slot of the oldest observation
 

@@ -116,7 +116,7 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """The result of `place`, where each process passes only its own rows (`rows_of_process`).
 
-    Raises ValueError in all processes if one of them passes another number of rows, or numbers that
+    Raises ValueError in all processes if one of them passes a wrong number of rows, or numbers that
     are not finite or not floating point, or if processes differ in the number of features or dtype.
     """
     local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)

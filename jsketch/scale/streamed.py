@@ -307,9 +307,9 @@ class Streamed(struct.Settings):
         state = _track(state, bandit, numbers)
         slots = np.zeros(mask.shape, np.int32)
         slots[mask] = _slots_of(state, numbers)
-        tracked_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
+        slot_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
         while True:
-            new_sketch, info = _update(bandit, sketch, state.number, count, tracked_query, y, key)
+            new_sketch, info = _update(bandit, sketch, state.number, count, slot_query, y, key)
             if not bool(info.overflow):
                 break
             sketch = sketched.grow(sketch, 2 * sketch.capacity)

@@ -29,8 +29,8 @@ def basis_size(inputs: int, degree: int) -> int:
 
 
 def theorem_degree(horizon: int, radius: float, lengthscale: float, regularization: float) -> int:
-    """The degree M = ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))) of Theorem 4, for inputs with
-    |x| <= R."""
+    """The degree M = ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))) of Theorem 4, for n = `horizon`
+    examples with |x| <= R."""
     least = 2 * math.log(horizon / min(regularization, 1.0))
     return math.ceil(max(8 * (radius / lengthscale) ** 2, least))
 

@@ -51,7 +51,7 @@ class ContextualArms:
     actions: Array  # [C, a]
     reward: Any  # callable pytree
     noise_std: ArrayLike = 0.1
-    inputs: int = struct.field(pytree_node=False, default=1)  # c, of a context
+    inputs: int = struct.field(pytree_node=False, default=1)  # number c of inputs of a context
 
     def context(self, key: PRNGKey) -> Array:
         """A uniform context [c]."""

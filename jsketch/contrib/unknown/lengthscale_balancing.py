@@ -204,8 +204,8 @@ class LengthscaleBalancing(Algorithm):
     ) -> BalancingState:
         """The state with the observations in the sums of the candidate that chose the arms."""
         observed = query.mask & jnp.isfinite(y)
-        exact = isinstance(self.base, GPUCB)
-        posterior = state.learners.posterior if exact else state.learners
+        is_exact = isinstance(self.base, GPUCB)
+        posterior = state.learners.posterior if is_exact else state.learners
         variance = posterior.variance[candidate][query.index]
         is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
