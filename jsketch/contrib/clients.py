@@ -137,8 +137,8 @@ class EmbeddingState:
     sketch: SketchState  # its domain is the history [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
-    rewards: Array  # [N B], those since the last exchange, NaN in free slots
-    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the exchange (THEORY 9.3)
+    rewards: Array  # [N B], rewards since the last exchange, NaN in free slots
+    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange (THEORY 9.3)
     moment: Array  # [N, M], the weights at the last exchange plus the sum of y u since then
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
@@ -366,12 +366,12 @@ def _exchange(
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, count = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
+    inputs, n_rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
     point_floats, sum_floats = inputs * m, m * (m + 1)
     new = replace(
         bandit._after_exchange(state, sketch),
         sent=state.sent + point_floats + bandit.clients * (point_floats + 2 * sum_floats),
-        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * count,
+        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * n_rewards,
         exchanges=state.exchanges + 1,
     )
     return new, info

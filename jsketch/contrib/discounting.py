@@ -96,7 +96,7 @@ def learn_in_short_blocks(
     like: Array,
 ) -> tuple[Any, Array, Array]:
     """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, called for blocks of as many rows as
-    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger one."""
+    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger discount."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero

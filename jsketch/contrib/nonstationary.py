@@ -124,7 +124,7 @@ class WindowBKB(BKB):
         if length != self.window:
             raise ValueError(
                 f"the state has a window of {length} observations, and the bandit has window ="
-                f" {self.window}: call its `init`."
+                f" {self.window}: call the bandit's `init`."
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums

@@ -99,7 +99,7 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
     if shape not in ((), (1,), (inputs,)):
         raise ValueError(
             f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape"
-            f" {shape}. An ARD kernel needs one lengthscale a feature."
+            f" {shape}. An ARD kernel needs one lengthscale for each feature."
         )
 
 

@@ -35,6 +35,7 @@ LEAST_ROWS = 64  # the least capacity for examples: the block size of `prequenti
 
 
 def _round_up_to_chunks(rows: int) -> int:
+    """At least `rows` and LEAST_ROWS; above one chunk, whole chunks."""
     return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
 
 
@@ -43,7 +44,7 @@ class NystromState(base.DictionaryState):
     """A dictionary with its posterior, and t of at most N observed examples."""
 
     inputs: Array  # [N, d]
-    labels: Array  # [N], NaN for a missing one
+    labels: Array  # [N], NaN for a missing label
 
 
 @struct.dataclass
@@ -214,7 +215,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 
 class _Observed(NamedTuple):
     inputs: Array  # [N, d]
-    labels: Array  # [N], NaN for a missing one
+    labels: Array  # [N], NaN for a missing label
     used: Array  # [] int32, rows in use
 
 

@@ -129,9 +129,9 @@ class Shard(Rows):
         batch, rows = shape
         if not _has_counters(key, batch * self.arms):
             return self._local_part(jax.random.normal(key, (batch, self.arms), dtype), rows)
-        slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
+        offsets = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
-        uniform = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
+        uniform = _uniform(key, offsets + self.numbers(rows).astype(jnp.uint32), dtype)
         # the same operations, in the same order, as in jax.random
         symmetric = jnp.maximum(low, uniform * (np.array(1, dtype) - low) + low)
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))

@@ -483,8 +483,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after rewards y [B] of a query whose indices are slots. The
-    random number of an arm depends on its number in the file, as for arms in memory."""
+    """(the posterior of the tracked arms, info) after rewards y [B] of a query whose indices are
+    slots. The random number of an arm depends on its number in the file, as for arms in memory."""
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)

@@ -88,19 +88,19 @@ def leverage_scores(
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
     noise, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
-    root, share = _factor(cross[:, dictionary.rows], noise, rounding)
+    root, ratio = _factor(cross[:, dictionary.rows], noise, rounding)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
     residual = diag - np.einsum("ij,ij->j", half, half)
-    return np.clip(residual / np.maximum(regularization, share * diag), 0, 1)
+    return np.clip(residual / np.maximum(regularization, ratio * diag), 0, 1)
 
 
 def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
     """(L, r) with L L^T = gram + diag(max(noise, r diag(gram))), where r is the first of rounding,
     10 rounding ... with which the sum is positive definite. Raises ValueError if no r suffices."""
-    for share in rounding * 10.0 ** np.arange(ATTEMPTS):
-        diagonal = np.maximum(noise, share * np.diag(gram))
+    for ratio in rounding * 10.0 ** np.arange(ATTEMPTS):
+        diagonal = np.maximum(noise, ratio * np.diag(gram))
         try:
-            return np.linalg.cholesky(gram + np.diag(diagonal)), float(share)
+            return np.linalg.cholesky(gram + np.diag(diagonal)), float(ratio)
         except np.linalg.LinAlgError:
             continue
     raise ValueError(

@@ -57,8 +57,8 @@ def features(fourier: Fourier, x: Array) -> Array:
 
 
 def subtract_large_means(x: Array) -> Array:
-    """Points [n,d] minus the mean of those inputs that are far from zero. The subtraction reduces
-    the rounding error eps |x| of phases, of which only differences matter."""
+    """Points [n,d], minus the means of inputs that are far from zero relative to their spread. This
+    reduces the rounding error eps |x| of phases, of which only differences matter."""
     mean = x.mean(0, keepdims=True)
     spread = jnp.abs(x - mean).max(0, keepdims=True)
     return x - jnp.where(jnp.abs(mean) > LARGE_MEAN * spread, mean, 0)

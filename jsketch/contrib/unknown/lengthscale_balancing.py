@@ -59,7 +59,7 @@ class BalancingState:
     domain: Arms
     learners: Any  # states of the base with leaves [G, ...], without their domain
     pulls: Array  # [G], n_g
-    reward_sums_chosen: Array  # [G]
+    reward_sums_chosen: Array  # [G], sum of y over S_g
     suspected: Array  # [G], sum of 2 w sigma over S_g, with w and sigma at the time of the choice
     ruled_out: Array  # [G] bool
 
@@ -284,8 +284,8 @@ def ruled_out_by_rewards(
     noise_std: ArrayLike,
     delta: ArrayLike,
 ) -> Array:
-    """The candidates [G] bool whose suspected regret is less than the rewards of the others imply
-    (line 12, THEORY 6.8); none while an active one has no observation (line 9).
+    """The candidates [G] bool whose suspected regret is too small for the rewards of the others
+    (line 12, THEORY 6.8); none while an active candidate has no observation (line 9).
 
     active [G] bool; pulls, reward_sums and suspected [G] are sums over S_g of 1, y and 2 w sigma.
     """
@@ -293,8 +293,8 @@ def ruled_out_by_rewards(
     mean, error = reward_sums / n, deviation(n, noise_std, delta)
     attained = jnp.max(jnp.where(active, mean - error, -jnp.inf))
     attainable = mean + error + suspected / n
-    complete = (~active | (pulls > 0)).all()
-    return complete & active & (attainable < attained)
+    all_observed = (~active | (pulls > 0)).all()
+    return all_observed & active & (attainable < attained)
 
 
 def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:
