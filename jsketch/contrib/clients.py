@@ -1,6 +1,6 @@
 """Several clients with the same function and different candidates, simulated in one program.
 
-The clients of `SharedEmbedding` exchange sums over their observations, and those of
+Clients of `SharedEmbedding` exchange sums over their observations, and clients of
 `IndependentClients` exchange nothing. A bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
@@ -8,8 +8,8 @@ ask(state, candidates [N,C,d], key) -> [N]  the indices of the candidates to pla
 tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards y of the played points x
 
 A state has `exchanges` [] int32, the number of exchanges so far; `sent` [], how many floats the
-exchanges have sent in both directions; and `sent_as_data` [], how many floats they would have sent
-if they had sent points and rewards instead.
+exchanges have sent in both directions; and `sent_as_data` [], how many floats points and rewards
+would have taken instead.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients(struct.Settings):
-    """A baseline: N clients, each with a bandit of `contrib.contextual`, that exchange nothing."""
+    """A baseline: N clients that exchange nothing, each with a bandit of `contrib.contextual`."""
 
-    bandit: Any  # ContextualUCB
+    bandit: Any  # a `ContextualUCB`
     clients: int = struct.field(pytree_node=False, default=8)  # N
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
@@ -125,7 +125,7 @@ class ClientEvidence:
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over the points that i uses
+    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over points that client i uses
     residual_sum: Array  # sum_s (k(x_s,x_s) - |z_s|^2), z_s the features of x_s on the embedding
     prior_variance: Array  # the largest k(x,x) of the points of all clients
 
@@ -137,8 +137,8 @@ class EmbeddingState:
     sketch: SketchState  # its domain is the history [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
-    rewards: Array  # [N B], those since the last exchange, NaN in free slots
-    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the exchange (THEORY 9.3)
+    rewards: Array  # [N B], rewards since the last exchange, NaN in free slots
+    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange (THEORY 9.3)
     moment: Array  # [N, M], the weights at the last exchange plus the sum of y u since then
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
@@ -157,8 +157,8 @@ class SharedEmbedding(widths.KernelBandit):
     posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
     clients before the exchange and the client's own rewards after it. A round ends with an exchange
     if the dictionary is empty, if it is the `max_wait`-th round after the last exchange, or if the
-    variances (those of the last exchange) at the points of one client since that exchange add up to
-    more than D = `threshold` (1/N in the paper's analysis). In an exchange
+    variances at the points of one client since the last exchange, computed from the posterior of
+    this exchange, add up to more than D = `threshold` (1/N in the paper's analysis). In an exchange
 
     1. every point x of the history joins the dictionary with probability min(1, qbar variance(x));
        the clients send the points that join, d numbers each;
@@ -268,7 +268,7 @@ class SharedEmbedding(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
-        """The indices [N] int32 of the candidates [N,C,d] to play; they are drawn uniformly while
+        """The indices [N] int32 of the candidates [N,C,d] to play, drawn uniformly while
         the dictionary is empty. Raises ValueError as `check_points` does."""
         x = self._check_points(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
@@ -312,8 +312,8 @@ class SharedEmbedding(widths.KernelBandit):
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
         reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
-        # The residual is 0 up to rounding at inducing points. It is set to 0, because widths take
-        # the root of its sum, which enlarges small errors.
+        # At inducing points the residual is 0 up to rounding, and is set to 0, because widths take
+        # the root of the sum of residuals, which enlarges small errors.
         is_same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
         is_inducing = (is_same & state.sketch.dictionary.mask[None]).any(1)
         residual = jnp.where(is_inducing, 0, residual)
@@ -323,7 +323,7 @@ class SharedEmbedding(widths.KernelBandit):
         direction, e = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
         lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, e)
         evidence, sketch = state.evidence, state.sketch
-        prior = jnp.maximum(
+        prior_variance = jnp.maximum(
             sketch.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
         )
         write = jax.lax.dynamic_update_slice
@@ -334,7 +334,7 @@ class SharedEmbedding(widths.KernelBandit):
                 sketch,
                 domain=Arms(write(sketch.domain.features, x, (slot, zero))),
                 variance=write(sketch.variance, variance, (slot,)),
-                evidence=replace(sketch.evidence, prior_variance=prior),
+                evidence=replace(sketch.evidence, prior_variance=prior_variance),
             ),
             used=state.used + self.clients,
             rewards=write(state.rewards, y, (reward_slot,)),
@@ -348,7 +348,7 @@ class SharedEmbedding(widths.KernelBandit):
                 + weight * jnp.log1p(widths.ALPHA * variance),
                 logdet=evidence.logdet + weight * jnp.log1p(e),
                 residual_sum=evidence.residual_sum + weight * residual,
-                prior_variance=jnp.full_like(evidence.prior_variance, prior),
+                prior_variance=jnp.full_like(evidence.prior_variance, prior_variance),
             ),
         )
 
@@ -366,12 +366,12 @@ def _exchange(
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, count = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
+    inputs, n_rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
     point_floats, sum_floats = inputs * m, m * (m + 1)
     new = replace(
         bandit._after_exchange(state, sketch),
         sent=state.sent + point_floats + bandit.clients * (point_floats + 2 * sum_floats),
-        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * count,
+        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * n_rewards,
         exchanges=state.exchanges + 1,
     )
     return new, info
@@ -381,7 +381,7 @@ def _scaled_draw(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
     """The uniform numbers of a draw that fits into the capacity, with 1 for points that must not
-    join the dictionary. The draw has the largest oversampling, at most qbar, with which it fits;
+    join the dictionary. The oversampling is the largest one up to qbar with which the draw fits;
     points that tie for the last place do not join."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)

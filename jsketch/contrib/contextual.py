@@ -41,7 +41,7 @@ class ContextualUCB(widths.KernelBandit):
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
     grow(state) -> state                        the same state with a larger capacity
 
-    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
+    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `dimension`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
     subclass implements `confidence_width`.
     """
@@ -66,7 +66,7 @@ class ContextualUCB(widths.KernelBandit):
     def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
         """The index [] int32 of the candidate [C,d] with the largest score, or a uniform one before
         the first reward. Raises ValueError as `check_points` does."""
-        check_points(self.kernel, candidates, state.inputs)
+        check_points(self.kernel, candidates, state.dimension)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
     def _checked_origin(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
@@ -80,7 +80,7 @@ class ContextualUCB(widths.KernelBandit):
         """(x [d], y []) as arrays of the same dtype. Raises ValueError unless x is finite and has
         the number of inputs given to `init`, and y is one real number."""
         x = checks.example(x)
-        check_points(self.kernel, x[None], state.inputs)
+        check_points(self.kernel, x[None], state.dimension)
         checks.one_number(y=y)
         return x, jnp.asarray(y, x.dtype)
 
@@ -100,7 +100,7 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 def info_of_reward(
     info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """Fills in the fields of `info` that one reward y [] determines; its width stays."""
+    """`info` with the fields that one reward y [] determines; the other fields stay."""
     return replace(
         info,
         batch_size=jnp.ones((), jnp.int32),
@@ -126,7 +126,7 @@ class KUCBState:
     evidence: Evidence
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.history.points.shape[1]
 
     @property
@@ -179,7 +179,7 @@ class KUCB(ContextualUCB):
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
         history, before = state.history, state.evidence
-        row, residual = (rows[0] for rows in self._rows(state, x[None]))
+        row, residual = (values[0] for values in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         overflow = finite & (history.used >= history.points.shape[0])
         observed = finite & ~overflow
@@ -230,7 +230,7 @@ class EKState:
     evidence: GrowingEvidence
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.stream.inputs.shape[1]
 
     @property
@@ -253,8 +253,9 @@ class EKUCB(ContextualUCB):
 
     After its reward a point joins Z with a probability that KORS computes from its ridge leverage
     score at mu (`sketch.kors`, THEORY 7.5); all earlier points are then projected on the larger
-    span. This is `online.NystromAWV` without the penalty of the current example (THEORY 6.6). The
-    draw of the authors' published scripts uses the explained part of k(x,x) and not the residual.
+    span. The posterior is that of `online.NystromAWV` without the penalty of the current example
+    (THEORY 6.6). The authors' published scripts draw by the explained part of k(x,x), not by the
+    residual.
 
     The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
     `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2, and a beta
@@ -311,7 +312,7 @@ class EKUCB(ContextualUCB):
         return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
 
     def grow(self, state: EKState) -> EKState:
-        """The same state with more capacity for the dictionary or the history, if it is full."""
+        """The same state with more capacity where the dictionary or the history is full."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
@@ -334,7 +335,7 @@ class CBBKBState:
     moment: Array  # [M], the whitened sum of y z over all rewards
 
     @property
-    def inputs(self) -> int:
+    def dimension(self) -> int:
         return self.points.sketch.domain.features.shape[1]
 
     @property
@@ -350,14 +351,14 @@ class CBBKB(ContextualUCB):
 
     Zenati et al. (AISTATS 2022) compare EK-UCB with CBBKB and CBKB. The dictionary is drawn from
     all played points when 1 + the sum of the variances of the points since the last draw exceeds
-    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty.
+    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1); an empty one, after every reward.
     The posterior uses every reward immediately. Let s run over the points since the last draw,
     P = (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
     rewards, on the dictionary of that draw, is (THEORY 6.6)
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.
 
-    The width and the variances in the sum are those of the start of the batch; no theorem covers
+    The width and the variances in the sum are computed at the start of the batch; no theorem covers
     the width for C > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
@@ -410,8 +411,8 @@ class CBBKB(ContextualUCB):
         return new, info_of_reward(info, y, observed, size, overflow, info.nonfinite)
 
     def grow(self, state: CBBKBState) -> CBBKBState:
-        """The same state with twice the capacity of the history if it is full, or else of the
-        dictionary."""
+        """The same state with twice the capacity of the history if the history is full, or else of
+        the dictionary."""
         bandit, points = self._point_bandit(), state.points
         slots = points.sketch.domain.count
         if int(points.used) >= slots:

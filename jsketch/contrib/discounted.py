@@ -25,7 +25,7 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
     """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
-    unknown speed. `bound` and `options` are those of `online.Mixture`.
+    unknown speed. `bound` and `options` are as in `online.Mixture`.
 
         over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
     """
@@ -70,7 +70,7 @@ class DiscountedPKAWV(Forecaster):
         return DiscountedState(**vars(state), labelled=jnp.zeros((), jnp.int32))
 
     def check_rounding(self, x: Array) -> bool:
-        return rounding.check_features(self.features, x, self.regularization)
+        return rounding.warn_for_features(self.features, x, self.regularization)
 
     def predict(self, state: DiscountedState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
@@ -134,7 +134,7 @@ class DiscountedPKAWV(Forecaster):
 
 
 def _interleaved(rows: Array, between: Array) -> Array:
-    """[2B, ...], in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
+    """An array [2B, ...] in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
     return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
 
 

@@ -96,7 +96,7 @@ def learn_in_short_blocks(
     like: Array,
 ) -> tuple[Any, Array, Array]:
     """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, called for blocks of as many rows as
-    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger one."""
+    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger discount."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero
@@ -125,7 +125,7 @@ def symmetrize_if_discounted(state: Any, discount: Any) -> Any:
 def winds_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
     """Whether A^-1 is so large that rounding errors dominate predictions, [] bool. `inverse` [r,r]
     is A^-1 after the update with those rows of z [B,r] that `learn` [B] marks, and `leverage` [B]
-    are their leverages before it."""
+    are their leverages before this update."""
     # The update subtracted terms of the size of a leverage from A^-1. The diagonal of A^-1 is large
     # in directions without examples.
     growth = matmul(jnp.square(z), jnp.diagonal(inverse))

@@ -1,7 +1,7 @@
 """Exploration by T evaluations in O(log log T) batches. Arms are eliminated after each batch.
 
-The posterior is exact and uses the last batch only. Batch lengths and elimination are those of Li
-and Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY 6.7
+The posterior is exact and uses the last batch only. Batch lengths and elimination follow Li and
+Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY 6.7
 derives the width.
 """
 
@@ -27,7 +27,8 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 def batch_lengths(horizon: int) -> list[int]:
     """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, T = `horizon`. The last
-    one is cut so that they sum to T. There are at most ceil(log2 log2 T) + 1 batches for T >= 3."""
+    one is cut so that the lengths sum to T. For T >= 3 there are at most ceil(log2 log2 T) + 1
+    batches."""
     batches: list[int] = []
     previous = 1
     while sum(batches) < horizon:
@@ -109,7 +110,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
     def tell(
         self, state: ExplorationState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExplorationState, Info]:
-        """(state, info) after the batch. The posterior is that of this batch alone, and arms whose
+        """(state, info) after the batch. The posterior contains this batch alone, and arms whose
         upper bound is below the largest lower bound are eliminated."""
         width = self.confidence_width(state)
         new, info = exact_state.observe(
@@ -133,8 +134,8 @@ class RandomExploration(BatchedExploration):
     """`BatchedExploration` with uniform picks among the active arms. A batch costs O(A + T).
 
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
-    and computational efficiency, ICML 2024 (REDS). The paper leaves the length of the first batch
-    open; it is ceil(sqrt(T)) here. The posterior is exact; the paper's has uniform inducing points.
+    and computational efficiency, ICML 2024 (REDS). The paper leaves the first length open; here
+    it is ceil(sqrt(T)). The posterior is exact; the paper's has uniform inducing points.
     """
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -30,7 +30,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 class MiniGP(ExactBandit):
     """mini-GP-UCB or mini-GP-EI. A batch repeats one arm and costs O(A N) for N pulled arms."""
 
-    # C >= 1: a batch divides the standard deviation of its arm by C; if C is 1, it has one pull
+    # C >= 1: a batch divides the standard deviation of its arm by C; 1 gives batches of one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a batch that would be longer is cut and flagged `truncated`

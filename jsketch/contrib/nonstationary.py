@@ -1,7 +1,7 @@
 """BKB for mean rewards that change: old observations are discounted or dropped.
 
-The literature defines both rules for exact Gaussian processes. Here they apply to BKB's sketch. No
-theorem covers BKB's dictionary and width for a mean that changes (THEORY 6.5).
+The literature defines discounts and windows for exact Gaussian processes. Here they apply to BKB's
+sketch. No theorem covers BKB's dictionary and width for a mean that changes (THEORY 6.5).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DiscountedBKB(BKB):
     """BKB in which an observation that is n rounds old has the weight discount^n.
 
     The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the t rounds with an
-    observation. It is BKB's mean with discounted pull counts and reward sums; the state does not
+    observation. This is BKB's mean with discounted pull counts and reward sums; the state does not
     grow. The weights of all observations add up to at most 1 / (1 - discount). Widths depend on the
     discounted counts, except `bbkb_*`, which depend on the information gained in all rounds.
 
@@ -72,7 +72,7 @@ class DiscountedBKB(BKB):
 class Window:
     """A ring buffer of the last W observations."""
 
-    arms: Array  # [W] int32, A in free slots
+    arms: Array  # [W] int32; A, the number of all arms, in free slots
     rewards: Array  # [W]
     slot: Array  # [] int32, the slot of the oldest observation
 
@@ -124,7 +124,7 @@ class WindowBKB(BKB):
         if length != self.window:
             raise ValueError(
                 f"the state has a window of {length} observations, and the bandit has window ="
-                f" {self.window}: call its `init`."
+                f" {self.window}: call the bandit's `init`."
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums

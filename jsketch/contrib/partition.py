@@ -54,7 +54,8 @@ def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array)
     the corners of cells, for kernels that decrease with every |x_i - y_i|."""
 
     def of_cell(cell: tuple[Array, Array]) -> Array:
-        pair = jnp.stack([cell[0], cell[0] + cell[1]])
+        centre, half = cell
+        pair = jnp.stack([centre, centre + half])
         gram = kernel.gram(pair, pair)
         return jnp.sqrt(jnp.maximum(gram[0, 0] + gram[1, 1] - 2 * gram[0, 1], 0))
 
@@ -78,26 +79,26 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     ) -> tuple[Partition, Array, Array, Array]:
         """Splits the cell of the largest score in three along its longest side, measured in units
         of the sides of the box. The middle cell keeps the centre."""
-        cells, score, deviation, change = carry
+        refined, score, deviation, change = carry
         top = jnp.argmax(score).astype(jnp.int32)
-        half, centre = cells.half[top], cells.centre[top]
-        side = jnp.argmax(half / jnp.max(cells.half, 0)).astype(jnp.int32)
+        half, centre = refined.half[top], refined.centre[top]
+        side = jnp.argmax(half / jnp.max(refined.half, 0)).astype(jnp.int32)
         step = jnp.where(jnp.arange(half.shape[0], dtype=jnp.int32) == side, 2 * half / 3, 0)
-        third = half - step
+        child_half = half - step
         children = jnp.stack([centre, centre - step, centre + step])
-        places = jnp.stack([top, cells.used, cells.used + 1])
-        child_values = score_cells(children, jnp.broadcast_to(third, children.shape))
-        cells = replace(cells, used=cells.used + 2)
+        child_slots = jnp.stack([top, refined.used, refined.used + 1])
+        child_values = score_cells(children, jnp.broadcast_to(child_half, children.shape))
+        refined = replace(refined, used=refined.used + 2)
         values = [score, deviation, change]
         for i in range(3):
-            cells = replace(
-                cells,
-                centre=put(cells.centre, places[i], children[i]),
-                half=put(cells.half, places[i], third),
+            refined = replace(
+                refined,
+                centre=put(refined.centre, child_slots[i], children[i]),
+                half=put(refined.half, child_slots[i], child_half),
             )
             pairs = zip(values, child_values, strict=True)
-            values = [put(old, places[i], new[i]) for old, new in pairs]
-        return cells, values[0], values[1], values[2]
+            values = [put(old, child_slots[i], new[i]) for old, new in pairs]
+        return refined, values[0], values[1], values[2]
 
     def is_due(carry: tuple[Partition, Array, Array, Array]) -> Array:
         """Whether the cell of the largest score should be split."""
@@ -105,11 +106,11 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         top = jnp.argmax(score)
         return deviation[top] <= change[top]
 
-    def has_slots(cells: Partition) -> Array:
-        return cells.used + 2 <= slots.shape[0]
+    def has_slots(refined: Partition) -> Array:
+        return refined.used + 2 <= slots.shape[0]
 
     score, deviation, change = score_cells(partition.centre, partition.half)
     start = (partition, jnp.where(slots < partition.used, score, -jnp.inf), deviation, change)
     end = lax.while_loop(lambda carry: is_due(carry) & has_slots(carry[0]), split, start)
-    cells, score, _, _ = end
-    return cells.centre[jnp.argmax(score)], replace(cells, full=cells.full | is_due(end))
+    refined, score, _, _ = end
+    return refined.centre[jnp.argmax(score)], replace(refined, full=refined.full | is_due(end))

@@ -28,9 +28,9 @@ class Scaled(struct.Settings):
     def check(self, x: Any) -> None:
         checks.nonnegative(variance=self.variance)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error, in eps k(x,x), of values between points [m,d] and `others` further points."""
-        return checks.kernel_rounding(self.kernel, points, others)
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        """The error, in eps k(x,x), of values between points [m,d] and `n_others` other ones."""
+        return checks.kernel_rounding(self.kernel, points, n_others)
 
     def check_inputs(self, x: Any) -> None:
         checks.kernel_inputs(self.kernel, x)
@@ -58,9 +58,9 @@ class Sum(Pair):
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) + self.right.diag(x)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
         """The larger error of the two kernels, in eps k(x,x), which bounds the error of the sum."""
-        left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
+        left, right = (checks.kernel_rounding(k, points, n_others) for k in (self.left, self.right))
         return jnp.maximum(left, right)
 
 
@@ -74,6 +74,6 @@ class Product(Pair):
     def diag(self, x: Array) -> Array:
         return self.left.diag(x) * self.right.diag(x)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
         """The sum of the errors of the two kernels, because relative errors of factors add."""
-        return sum(checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
+        return sum(checks.kernel_rounding(k, points, n_others) for k in (self.left, self.right))

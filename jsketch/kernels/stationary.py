@@ -45,8 +45,8 @@ def _direct_squared_distances_jvp(
     It has an error of eps |x|^2 between equal points, which no mask can remove: a compiled program
     may compute their distance as 0 in one place and as a rounding error in another."""
     (x, y), (dx, dy) = points, changes
-    squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
-    return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))
+    products = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
+    return _direct_squared_distances(x, y), 2 * (products - matmul(x, dy.T) - matmul(dx, y.T))
 
 
 def expands_square(n: int, m: int, inputs: int) -> bool:
@@ -99,7 +99,7 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
     if shape not in ((), (1,), (inputs,)):
         raise ValueError(
             f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape"
-            f" {shape}. An ARD kernel needs one lengthscale a feature."
+            f" {shape}. An ARD kernel needs one lengthscale for each feature."
         )
 
 
@@ -136,12 +136,12 @@ class Stationary(WithLengthscale):
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error [], in units of eps k(x,x), of kernel values between `others` points and points
-        [m,d]. It is 1 or, if the square is expanded, 1 + r / 2, where r is the largest squared
-        distance in lengthscales between a point and the mean of the points. This estimate is too
-        large for isolated points."""
-        if not expands_square(others, *points.shape):
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        """The error [], in units of eps k(x,x), of kernel values between points [m,d] and
+        `n_others` other points. It is 1 or, if the square is expanded, 1 + r / 2, where r is the
+        largest squared distance in lengthscales between a point and the mean of the points. This
+        estimate is too large for isolated points."""
+        if not expands_square(n_others, *points.shape):
             return 1.0
         centred = divide_by_lengthscale(points - points.mean(0, keepdims=True), self.lengthscale)
         return 1 + jnp.square(centred).sum(1).max() / 2
@@ -195,8 +195,8 @@ class Matern(Stationary):
         squared = 2 * self.nu * squared_distances(x, y, self.lengthscale, direct=direct)
         return matern(squared, self.nu)
 
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        return 1.0 if self.nu == 0.5 else super().rounding(points, others)
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        return 1.0 if self.nu == 0.5 else super().rounding(points, n_others)
 
     def check(self, x: Any) -> None:
         self._check_nu()

@@ -19,7 +19,7 @@ from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-TAKES = ("examples", "blocks", "growing blocks")
+TAKES = ("examples", "blocks", "growing blocks")  # the values of `Forecaster.takes`
 
 
 @struct.dataclass
@@ -32,10 +32,10 @@ class KernelForecaster(Forecaster):
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
     def check_rounding(self, x: Array) -> bool:
-        return rounding.check_kernel(self.kernel, x, self.regularization)
+        return rounding.warn_for_kernel(self.kernel, x, self.regularization)
 
     def _check_init(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
-        """`checked_example`, after a check of the settings; warns if rounding errors are large."""
+        """The array x [d] after all checks; warns if rounding errors are large."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
@@ -146,7 +146,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
 def info_after(
     size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
 ) -> ForecastInfo:
-    """The info after the labels y [B] of a forecaster that now has `size` features or points and
-    these weights."""
+    """The info of a block with labels y [B], after which the forecaster has `size` features or
+    points, and `weights`."""
     nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
     return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)

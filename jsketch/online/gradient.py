@@ -142,7 +142,7 @@ class NOGD(GrowingBlocks):
         return matmul(jnp.where(in_use, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
-        """The state, in which x [d] is added to the points if `joins` [] is true."""
+        """The state with x [d] added to the points if `joins` [] is true."""
         z = self._features(state, x[None])[0]
         points = put_if(joins, state.points, state.used, x)
         joined = newton.join(

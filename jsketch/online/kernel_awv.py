@@ -24,7 +24,7 @@ class KernelState:
     """The t labelled examples, at most N, and L^-1, where K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
-    inverse: Array  # [N, N], L^-1, lower triangular; the rows beyond t are those of the identity
+    inverse: Array  # [N, N], L^-1, lower triangular; the identity beyond row t
     solved: Array  # [N], L^-1 y of the labels y; zero beyond t
     used: Array  # [] int32, t
 

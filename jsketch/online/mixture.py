@@ -60,17 +60,17 @@ class Mixture(Forecaster):
     """G copies of a forecaster that differ in some fields, weighted by exp(-eta * their losses).
 
     forecaster     a forecaster
-    grid           the values of these fields, every leaf with a leading axis G:
-                   {"regularization": [G]}, or an object such as {"kernel": Gaussian([G])}.
-                   Features that all experts share are computed once. All experts have the same key
+    grid           {field: its values}, every leaf with a leading axis G, such as
+                   {"regularization": [G]} or, for an object, {"kernel": Gaussian([G])}. Features
+                   that all experts share are computed once. All experts have the same key
     bound          B. Predictions are clipped to [-B, B]. The experts learn labels outside of
                    [-B, B] unchanged, but the weights and the guarantee count them as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
 
-    An expert diverges if its state is not finite or its prediction is NaN. It has no weight from
-    then on: in a block, from its first NaN on. `info.diverged` marks it; `prequential` and `Live`
-    warn. The bound against the other experts still holds.
+    An expert diverges if its state is not finite or its prediction is NaN. Diverged experts have
+    no weight; in a block, from their first NaN on. `info.diverged` marks them; `prequential` and
+    `Live` warn. The guarantee against the other experts remains.
     """
 
     forecaster: Any
@@ -123,7 +123,8 @@ class Mixture(Forecaster):
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [n], info) after a `step` for each of x [n,d], y [n]. Experts take blocks."""
+        """(state, y^ [n], info) after a `step` for each of x [n,d], y [n], for experts that
+        take blocks."""
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.predict_update(state, x, y), state
         )
@@ -132,8 +133,8 @@ class Mixture(Forecaster):
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """See `GrowingBlocks.advance`. Learns as many of x [n,d], y [n] as all experts can learn at
-        once; for experts that take growing blocks."""
+        """See `GrowingBlocks.advance`; for experts that take growing blocks. Learns the examples of
+        x [n,d], y [n] before the first at which the block of any expert ends."""
 
         def advance_to(limit: Array) -> Any:
             return self._map_experts(
@@ -141,15 +142,16 @@ class Mixture(Forecaster):
             )
 
         result = advance_to(jnp.asarray(limit, jnp.int32))
-        done = result[2].min()
+        ends = result[2]
+        done = ends.min()
         # the blocks of experts with different dictionaries may end at different examples; then all
         # experts learn the block again, up to the first of these ends
-        same_end = (result[2] == done).all() | (done == 0)
+        same_end = (ends == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(
             same_end, lambda: result, lambda: advance_to(done)
         )
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
-        # predictions after `done` do not count, not even as NaN
+        # predictions from number `done` on do not count, even if they are NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
         new, prediction, info = self._learn(state, experts, predictions, y, infos)
         # where nothing is learned, another normalization could change the last bits of the weights
@@ -220,9 +222,9 @@ class Mixture(Forecaster):
         predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        new = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
-        old = jnp.concatenate([log_weights[:, None], new[:, :-1]], axis=1)
-        return new[:, -1], self._combine(jnp.where(excluded, -jnp.inf, old), predictions)
+        after = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
+        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
+        return after[:, -1], self._combine(jnp.where(excluded, -jnp.inf, before), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """The prediction y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""
@@ -231,7 +233,7 @@ class Mixture(Forecaster):
         bound = jnp.asarray(self.bound, predictions.dtype)
         rate = self._rate(bound)
         # minus eta times the pooled losses of the experts for the labels -B and B; the losses of y^
-        # for these labels exceed the pooled ones by the same amount
+        # for these labels exceed the pooled losses by the same amount
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
@@ -257,7 +259,7 @@ def _check_grid(forecaster: Any, grid: dict[str, Any]) -> int:
     for name in grid:
         if name not in names:
             raise ValueError(
-                f"the grid has {name!r}, but the numbers of a {type(forecaster).__name__} are"
+                f"the grid has {name!r}, but a grid over a {type(forecaster).__name__} takes only"
                 f" {names}."
             )
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(grid)]

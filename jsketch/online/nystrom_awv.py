@@ -3,8 +3,8 @@ dictionary.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper stores an
 n x m matrix. This code stores the observed inputs, O(n d), and evaluates the kernel again, O(n m),
-whenever a point joins the dictionary. The posterior is that of orthonormal coordinates z of the
-dictionary, A = lam I + sum_t z_t z_t^T, which is never nearly singular. A point that joins adds a
+whenever a point joins the dictionary. The posterior is in orthonormal coordinates z of the
+dictionary, where A = lam I + sum_t z_t z_t^T is never nearly singular. A point that joins adds a
 coordinate, a row and a column of A; if rounding decides its pivot, the other coordinates are
 rotated first, O(m^3) (`sketch.newton`). As long as no point joins, the features are fixed, and
 examples are learned in blocks of matrix products.
@@ -31,10 +31,11 @@ from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # number of observed examples in one kernel matrix
-LEAST_ROWS = 64  # the least capacity for examples, a block of `prequential`
+LEAST_ROWS = 64  # the least capacity for examples: the block size of `prequential`
 
 
 def _round_up_to_chunks(rows: int) -> int:
+    """At least `rows` and LEAST_ROWS; above one chunk, whole chunks."""
     return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
 
 
@@ -43,7 +44,7 @@ class NystromState(base.DictionaryState):
     """A dictionary with its posterior, and t of at most N observed examples."""
 
     inputs: Array  # [N, d]
-    labels: Array  # [N], NaN for a missing one
+    labels: Array  # [N], NaN for a missing label
 
 
 @struct.dataclass
@@ -92,7 +93,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         evaluate the kernel at its observed examples. Raises ValueError for a block longer than the
         memory."""
         count = len(y)
-        slots = jnp.arange(count, dtype=jnp.int32)
+        positions = jnp.arange(count, dtype=jnp.int32)
         if self.remember and count > state.inputs.shape[0]:
             raise ValueError(
                 f"a block of {count} examples exceeds the memory of {state.inputs.shape[0]}:"
@@ -111,7 +112,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         full = memory_full | arrival.full
         done = jnp.where(full, 0, jnp.minimum(arrival.next_join, limit))
 
-        processed = slots < done
+        processed = positions < done
         if self.remember:
             # the write comes before the loop over the examples, because XLA would copy an array
             # that is written after a loop has read it
@@ -127,13 +128,13 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         return state, awv_prediction(g, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
-        """The same state with twice the capacity for inducing points, four times that for examples,
-        or both, whichever is exhausted."""
+        """The same state with larger capacities where they are exhausted: twice as many inducing
+        points, four times as many examples."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
         # a block overflows as a whole: if there is space for inducing points, the memory is full
-        full = capacity == size or int(state.received) + min(rows, CHUNK) > rows
-        extra = _round_up_to_chunks(4 * rows) - rows if self.remember and full else 0
+        memory_full = capacity == size or int(state.received) + min(rows, CHUNK) > rows
+        extra = _round_up_to_chunks(4 * rows) - rows if self.remember and memory_full else 0
         return replace(
             base.grow_dictionary(state, capacity, self.regularization),
             inputs=jnp.pad(state.inputs, ((0, extra), (0, 0))),
@@ -161,8 +162,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             _rotate,
             arrival.joins,
         )
-        basis, v, new = joined.basis, joined.direction, joined.direction.any()
-        sums = self._sums(state, points, joined.dual, new)
+        basis, v, is_new = joined.basis, joined.direction, joined.direction.any()
+        sums = self._sums(state, points, joined.dual, is_new)
 
         def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             inverse, weights, v = posterior
@@ -181,21 +182,21 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             return inverse, weights - solved * new_weight, jnp.zeros_like(v)
 
         inverse, weights, _ = lazy_cond(
-            new, add_coordinate, (joined.state.inverse, joined.state.weights, v)
+            is_new, add_coordinate, (joined.state.inverse, joined.state.weights, v)
         )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
         return state, z
 
-    def _sums(self, state: NystromState, points: Array, dual: Array, new: Array) -> _Sums:
+    def _sums(self, state: NystromState, points: Array, dual: Array, is_new: Array) -> _Sums:
         """The sums over the observed examples for their new coordinate k_I(x)^T dual, or zeros if
-        there is no new coordinate (`new` [] is False). The rows of `points` [M,d] from m on have no
+        there is no new coordinate (`is_new` [] is False). Rows of `points` [M,d] from m on have no
         effect, because `dual` [M] and the columns of the basis are zero there."""
         zero = jnp.zeros((), dual.dtype)
         zeros = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return zeros
         observed = _Observed(state.inputs, state.labels, state.received)
-        return cond_per_run(new, _sum_chunks, zeros, (self.kernel, observed, points, dual))
+        return cond_per_run(is_new, _sum_chunks, zeros, (self.kernel, observed, points, dual))
 
     def _store(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] appended to the observed examples. The rows of
@@ -214,7 +215,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 
 class _Observed(NamedTuple):
     inputs: Array  # [N, d]
-    labels: Array  # [N], NaN for a missing one
+    labels: Array  # [N], NaN for a missing label
     used: Array  # [] int32, rows in use
 
 
@@ -258,8 +259,8 @@ class _Posterior(NamedTuple):
 
 
 def _rotate(posterior: _Posterior, rotation: Rotation) -> _Posterior:
-    """The posterior after a rotation of the coordinates. In dimensions that the rotation adds, it
-    is the prior."""
+    """The posterior after a rotation of the coordinates. Dimensions that the rotation adds have the
+    prior."""
     rows, rank = rotation
     inverse = matmul_rows(matmul_rows(rows, posterior.inverse, rank), rows.T, rank)
     missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)

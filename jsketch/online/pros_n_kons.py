@@ -32,7 +32,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 @struct.dataclass
 @one_dtype
 class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
-    """Second-order steps. An example costs O(m^2) for m inducing points, as does the memory."""
+    """Second-order steps. With m inducing points, an example and the state take O(m^2)."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
     # `Sampling`, the settings mu, beta and eps of KORS
@@ -107,7 +107,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
-        # carry: [G; L]; Z u; `moves`: u = u_0 - moves @ D; `scaled`: updates = scaled @ D; y^
+        # carry: [G; L], Z u, moves with u = u_0 - moves @ D, scaled with updates = scaled @ D, y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

@@ -68,13 +68,13 @@ class PKAWV(Forecaster):
         checks.settings(self)
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
-        rounding.check_features(self.features, x, self.regularization)
+        self.check_rounding(x)
         checks.memory(size**2, x.dtype, features=size)
         inverse = jnp.eye(size, dtype=x.dtype) / self.regularization
         return RidgeState(inverse, jnp.zeros(size, x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        return rounding.check_features(self.features, x, self.regularization)
+        return rounding.warn_for_features(self.features, x, self.regularization)
 
     def predict(self, state: RidgeState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
@@ -183,7 +183,7 @@ def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
 
 
 def _eliminate_by_cholesky(columns: Array, active: Array) -> Array:
-    """`eliminate` on an accelerator, where a loop over columns would launch a kernel for each."""
+    """`eliminate` on an accelerator, where a loop would launch a program for each column."""
     size = len(active)
     gram = columns[:size]
     identity = jnp.eye(size, dtype=gram.dtype)

@@ -1,4 +1,4 @@
-"""A warning if rounding errors could be large in predictions.
+"""A warning that predictions may have large rounding errors.
 
 Forecasters start from A^-1 = I / lam and subtract the part that each example explains, as the
 papers do. The first example in a direction reduces A^-1 in that direction from 1 / lam to
@@ -24,41 +24,42 @@ from jsketch.warn import warn
 LARGEST_ERROR, LARGEST_ERROR_FLOAT32 = 1e-6, 1e-4
 
 
-def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
-    """Whether the regularization is too small in this dtype for examples with |z|^2 = square [],
-    which is k(x,x) for a kernel; warns if it is. Traced values are not checked."""
+def warn_if_large(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
+    """Warns, and returns True, if the regularization is too small in this dtype for examples with
+    |z|^2 = square [], which is k(x,x) for a kernel. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
-    largest, smallest = float(np.max(square)), float(np.min(regularization))
+    largest_square, smallest_lam = float(np.max(square)), float(np.min(regularization))
     is_float32 = dtype == jnp.float32
     limit = LARGEST_ERROR_FLOAT32 if is_float32 else LARGEST_ERROR
-    least = float(jnp.finfo(dtype).eps) * largest / limit
+    least_lam = float(jnp.finfo(dtype).eps) * largest_square / limit
     # other checks raise an error for numbers that overflow the dtype
-    if least <= smallest or not np.isfinite(largest):
+    if least_lam <= smallest_lam or not np.isfinite(largest_square):
         return False
     warn(
-        f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in"
-        f" {np.dtype(dtype).name}: predictions carry a rounding error of up to 40 eps |z|^2 / lam"
-        " of the labels, and more where a direction first occurs after thousands of examples. Use"
+        f"regularization {smallest_lam:g} is too small for features with |z|^2 ="
+        f" {largest_square:.3g} in {np.dtype(dtype).name}: predictions carry a rounding error of up"
+        " to 40 eps |z|^2 / lam of the labels, and more where a direction first occurs after"
+        " thousands of examples. Use"
         f" {'float64 (jax_enable_x64), ' if is_float32 else ''}smaller features or a regularization"
-        f" of at least {least:.2g}."
+        f" of at least {least_lam:.2g}."
     )
     return True
 
 
-def check_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
-    """`check` of a kernel at one example x [d]."""
+def warn_for_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
+    """`warn_if_large` for a kernel at one example x [d]."""
     if is_traced(kernel, x, regularization):
         return False
     with jax.ensure_compile_time_eval():
-        return check(kernel.diag(x[None])[0], regularization, x.dtype)
+        return warn_if_large(kernel.diag(x[None])[0], regularization, x.dtype)
 
 
-def check_features(features: Any, x: Array, regularization: Any) -> bool:
-    """`check` of a feature map at one example x [d]."""
+def warn_for_features(features: Any, x: Array, regularization: Any) -> bool:
+    """`warn_if_large` for a feature map at one example x [d]."""
     # a feature map that is no pytree cannot be an argument of a compiled program
     square = _square if jax.tree_util.all_leaves([features]) else _compiled_square
-    return check(square(features, x), regularization, x.dtype)
+    return warn_if_large(square(features, x), regularization, x.dtype)
 
 
 def _square(features: Any, x: Array) -> Array:

@@ -118,8 +118,8 @@ class SketchedKONS(KernelForecaster):
         return new, prediction, info_after(new.sketch.used, y, new.sketch_coefficients, overflow)
 
     def grow(self, state: SketchedState) -> SketchedState:
-        """The same state with 1.5 times the capacity for examples, sampled examples, or both,
-        whichever is exhausted."""
+        """The same state with larger capacities where they are exhausted: 1.5 times as many
+        examples or sampled examples."""
         rows, size = state.points.shape[0], state.inverse.shape[0]
         extra_rows = -(-rows // 2) if int(state.used) >= rows else 0
         extra = -(-size // 2) if int(state.sketch.used) >= size else 0

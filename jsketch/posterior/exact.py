@@ -73,17 +73,18 @@ def observe(
     size = exact.basis.shape[0]
     arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
     slots = jnp.arange(size, dtype=jnp.int32)
-    same = (exact.pulled == arm) & (slots < exact.used)
-    has_row = same.any()
+    is_row_of_arm = (exact.pulled == arm) & (slots < exact.used)
+    has_row = is_row_of_arm.any()
     overflow = observed & ~has_row & (exact.used >= size)
     observed = observed & ~overflow
     is_new, repeated = observed & ~has_row, observed & has_row
 
-    slot = jnp.where(has_row, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
+    arm_slot = jnp.argmax(is_row_of_arm).astype(jnp.int32)
+    slot = jnp.where(has_row, arm_slot, jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
     # The covariance [A] of all arms with `arm`. A pulled arm needs no subtraction: its variance is
-    # about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
+    # about lam / repeats, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)

@@ -109,7 +109,7 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     """The arms [A, d] in a .npy file of float32 or float64, as `np.save` and
     `np.lib.format.open_memmap` write it. Only the header is read.
 
-    chunk  int, number of arms that are read, and are on the device, at a time
+    chunk  int, number of arms that are read and held on the device at a time
 
     Raises ValueError for another kind of file, an array that is empty, has another rank or dtype or
     is in Fortran order, a file that is shorter than its header states, and `chunk` below 1.

@@ -61,7 +61,7 @@ def start(
         checks.nonnegative_integer(process=process)
         if process >= processes:
             raise ValueError(
-                f"process must be from 0 to {processes - 1}, processes - 1; {process} was given."
+                f"process must be from 0 to processes - 1 = {processes - 1}; {process} was given."
             )
     if coordinator is not None and not re.fullmatch(r".+:\d+", str(coordinator)):
         raise ValueError(
@@ -116,7 +116,7 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """The result of `place`, where each process passes only its own rows (`rows_of_process`).
 
-    Raises ValueError in all processes if one of them passes another number of rows, or numbers that
+    Raises ValueError in all processes if one of them passes a wrong number of rows, or numbers that
     are not finite or not floating point, or if processes differ in the number of features or dtype.
     """
     local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
@@ -129,7 +129,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     if not summaries[:, 3].all():
         invalid = np.flatnonzero(summaries[:, 3] == 0).tolist()
         raise ValueError(
-            f"the rows of processes {invalid} are not those of `rows_of_process`, or not finite."
+            f"the rows of processes {invalid} are not finite, or not those of `rows_of_process`."
         )
     if (summaries != summaries[0]).any():
         raise ValueError(

@@ -1,5 +1,5 @@
-"""A long stream of `PKAWV`, computed in parallel segments. This is for accelerators, on which a
-hundred blocks in parallel take as long as one."""
+"""A long stream of `PKAWV`, computed in parallel segments on an accelerator, where a hundred blocks
+in parallel take as long as one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def prequential_in_segments(
     segments  int, number of segments; None: chosen by the length of the stream on an accelerator,
               and one on a CPU
 
-    Raises what `prequential` raises, and ValueError for another forecaster.
+    Raises what `prequential` raises, and ValueError for a forecaster other than `PKAWV`.
 
         forecasts, state = scale.prequential_in_segments(online.PKAWV(features), (xs, ys), key)
     """
@@ -89,10 +89,10 @@ def prequential_in_segments(
     checks.positive_integer(segments=segments)
     # segments are whole blocks and equally long, so that all of them run one program
     length = -(-count // (segments * block)) * block
-    parts = -(-count // length)
-    extra = parts * length - count
-    xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
-    ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
+    n_used = -(-count // length)
+    extra = n_used * length - count
+    xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(n_used, length, -1)
+    ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(n_used, length)
     passes = _vmapped_streams(forecaster, state, xs, ys, key, block=block)
     forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
     check_finite(passes.nonfinite.any(), forecasts, first)

@@ -123,16 +123,16 @@ class Sharded(Algorithm):
         if history is not None:
             history = jax.tree.map(partial(self._place, domain), history._replace(failed=None))
         features: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
-        shape = jax.eval_shape(self.bandit.init, Arms(features), key)
+        shapes = jax.eval_shape(self.bandit.init, Arms(features), key)
 
         def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
             if history is not None:
-                data: Any = history._replace(failed=failed)
+                evaluations: Any = history._replace(failed=failed)
             else:
-                data = None if failed is None else Evaluations(failed=failed)
-            return replace(self.bandit.init(domain, key, data=data), domain=None)
+                evaluations = None if failed is None else Evaluations(failed=failed)
+            return replace(self.bandit.init(domain, key, data=evaluations), domain=None)
 
-        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
+        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shapes))
         # without jit, each operation of the refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
@@ -143,24 +143,24 @@ class Sharded(Algorithm):
         return self._apply(self.bandit.ask, P(), state, key, checks.evaluation_limit(limit))
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
-        def tell(*arguments: Any) -> tuple[Any, Info]:
+        def body(*arguments: Any) -> tuple[Any, Info]:
             new, info = self.bandit.tell(*arguments)
             return replace(new, domain=None), info
 
-        # checked here, because arms and rewards are traced in `tell`
+        # checked here, because arms and rewards are traced in `body`
         query, y = checks.feedback(state.domain, query, y)
-        new, info = self._apply(tell, (self._specs(state), P()), state, query, y, key)
+        new, info = self._apply(body, (self._specs(state), P()), state, query, y, key)
         return replace(new, domain=state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
         """`FixedBKB.pend` over all devices. Too many pending arms raise no error here, but the next
         `tell` sets `info.truncated`."""
 
-        def pend(*arguments: Any) -> Any:
+        def body(*arguments: Any) -> Any:
             return replace(self.bandit.pend(*arguments), domain=None)
 
         query = checks.arm_query(state.domain, query)
-        return replace(self._apply(pend, self._specs(state), state, query), domain=state.domain)
+        return replace(self._apply(body, self._specs(state), state, query), domain=state.domain)
 
     def remaining(self, state: Any) -> Array | None:
         """`FixedBKB.remaining` over all devices; None for other algorithms or with `repeat`."""

@@ -129,9 +129,9 @@ class Shard(Rows):
         batch, rows = shape
         if not _has_counters(key, batch * self.arms):
             return self._local_part(jax.random.normal(key, (batch, self.arms), dtype), rows)
-        slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
+        offsets = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
-        uniform = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
+        uniform = _uniform(key, offsets + self.numbers(rows).astype(jnp.uint32), dtype)
         # the same operations, in the same order, as in jax.random
         symmetric = jnp.maximum(low, uniform * (np.array(1, dtype) - low) + low)
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
@@ -149,8 +149,8 @@ class Shard(Rows):
 
 
 def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError for a key with which the random number of one of `arms` arms cannot be
-    drawn without those of the others."""
+    """Raises ValueError unless the random number of one of `arms` arms can be drawn from the key
+    alone, without the random numbers of other arms."""
     if not _has_counters(key, arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"

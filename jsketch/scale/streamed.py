@@ -7,9 +7,9 @@
     state, info = bandit.tell(state, query, rewards, key)
 
 A state contains only the tracked arms (those that were pulled, are pending or failed), because the
-posterior depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores
-in a buffer, and for each chunk an upper bound of the scores of its arms outside the buffer. Within
-a batch, scores only decrease. Therefore the largest score in the buffer is the largest of all arms
+posterior depends on no other arms. `ask` sweeps the file, and keeps the arms with the largest
+scores in a buffer, and for each chunk an upper bound of the scores outside the buffer. Within a
+batch, scores only decrease. Therefore the largest score in the buffer is the largest of all arms
 as long as it is not below the largest bound. Otherwise the chunk with this bound is read again, and
 its scores are computed given the picks so far (THEORY 5.9). The picks are the same as with arms in
 memory, up to arms that tie (`jsketch.types`).
@@ -42,7 +42,7 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
-MIN_SLOTS = 256  # initial number of slots H for tracked arms, which is doubled when it is exceeded
+MIN_SLOTS = 256  # initial number of slots H for tracked arms, doubled when exceeded
 FREE_SLOT = np.iinfo(np.int32).max  # the arm number in a slot without an arm
 MAX_REREADS = 3  # how often all chunks may be read without a pick
 # without jit each operation would be compiled separately, which takes seconds
@@ -79,7 +79,7 @@ class Buffer(NamedTuple):
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
-    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them with `screen`
+    score: np.ndarray  # [n], upper confidence bounds; upper bounds of these with `screen`
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
     def select(self, index: np.ndarray) -> Buffer:
@@ -91,7 +91,7 @@ class Choice(NamedTuple):
     """A batch, and how it was found."""
 
     query: Query  # with arm numbers of the file
-    chunks: int  # number of chunks that were read, those of the sweep included
+    chunks: int  # number of chunks that were read, the sweep included
     # whether a candidate has a larger score than its bound in the float32 sweep; the sweep may then
     # have missed arms of the batch
     incomplete: bool
@@ -102,7 +102,7 @@ class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    # K candidates in the buffer of a sweep
+    # K, the largest number of arms in the buffer, the tracked arms aside
     keep: int = struct.field(pytree_node=False, default=4096)
     # k <= K, the largest number of candidates that a chunk adds to the buffer
     offer: int = struct.field(pytree_node=False, default=64)
@@ -174,7 +174,7 @@ class Streamed(struct.Settings):
         if choice.incomplete:
             warn(
                 "rounding was larger than estimated: the sweep in float32 may have missed arms of"
-                f" this batch. Use a larger safety (it is {self.safety:g}), or sweep in float64"
+                f" this batch. Use a safety above {self.safety:g}, or sweep in float64"
                 " (screen=False and a file of float64)."
             )
         return choice.query
@@ -307,9 +307,9 @@ class Streamed(struct.Settings):
         state = _track(state, bandit, numbers)
         slots = np.zeros(mask.shape, np.int32)
         slots[mask] = _slots_of(state, numbers)
-        tracked_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
+        slot_query, sketch = Query(jnp.asarray(slots), query.mask, None), state.sketch
         while True:
-            new_sketch, info = _update(bandit, sketch, state.number, count, tracked_query, y, key)
+            new_sketch, info = _update(bandit, sketch, state.number, count, slot_query, y, key)
             if not bool(info.overflow):
                 break
             sketch = sketched.grow(sketch, 2 * sketch.capacity)
@@ -345,9 +345,11 @@ class Streamed(struct.Settings):
             )
         checks.settings(self)
         if self.offer > self.keep:
-            raise ValueError(f"keep must be at least offer={self.offer}; {self.keep} was given.")
+            raise ValueError(
+                f"keep must be at least offer; keep={self.keep}, offer={self.offer} were given."
+            )
         if self.screen and domain.file_dtype != "float32":
-            raise ValueError(f"screen needs a file of float32; this one has {domain.file_dtype}.")
+            raise ValueError(f"screen needs a file of float32; this file has {domain.file_dtype}.")
         if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
             raise ValueError(
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
@@ -481,8 +483,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after rewards y [B] of a query whose indices are slots. The
-    random number of an arm depends on its number in the file, as for arms in memory."""
+    """(the posterior of the tracked arms, info) after rewards y [B] of a query whose indices are
+    slots. The random number of an arm depends on its number in the file, as for arms in memory."""
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)

@@ -80,7 +80,7 @@ def factors(
 def posterior(
     factors: Factors, kernel: Kernel, regularization: ArrayLike, x: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(mean, variance, bound of the mean's rounding error, bound of the variance's), each [n], of
+    """(mean, variance, bounds of rounding errors of the mean and of the variance), each [n], of
     arms x [n, d] in the dtype of the factors."""
     eps = jnp.finfo(factors.explained.dtype).eps
 

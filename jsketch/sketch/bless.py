@@ -8,8 +8,8 @@ level, so that no n x n matrix is formed.
 An arm with n_i evaluations counts as n_i copies of one point: its feature map is sqrt(n_i)
 phi(x_i), and its leverage score is n_i sigma^2(x_i).
 
-Because kernel values have a rounding error of eps k(x,x), a regularization below about m eps k(x,x)
-for m points has no effect. The scores are then those of a regularization of about m eps k(x,x).
+Because kernel values have a rounding error of eps k(x,x), every regularization below about
+m eps k(x,x) for m points gives the scores of about m eps k(x,x).
 """
 
 from __future__ import annotations
@@ -88,19 +88,19 @@ def leverage_scores(
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
     noise, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
-    root, share = _factor(cross[:, dictionary.rows], noise, rounding)
+    root, ratio = _factor(cross[:, dictionary.rows], noise, rounding)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
     residual = diag - np.einsum("ij,ij->j", half, half)
-    return np.clip(residual / np.maximum(regularization, share * diag), 0, 1)
+    return np.clip(residual / np.maximum(regularization, ratio * diag), 0, 1)
 
 
 def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
     """(L, r) with L L^T = gram + diag(max(noise, r diag(gram))), where r is the first of rounding,
-    10 rounding ... with which the sum is positive definite. Raises ValueError if there is none."""
-    for share in rounding * 10.0 ** np.arange(ATTEMPTS):
-        diagonal = np.maximum(noise, share * np.diag(gram))
+    10 rounding ... with which the sum is positive definite. Raises ValueError if no r suffices."""
+    for ratio in rounding * 10.0 ** np.arange(ATTEMPTS):
+        diagonal = np.maximum(noise, ratio * np.diag(gram))
         try:
-            return np.linalg.cholesky(gram + np.diag(diagonal)), float(share)
+            return np.linalg.cholesky(gram + np.diag(diagonal)), float(ratio)
         except np.linalg.LinAlgError:
             continue
     raise ValueError(
@@ -163,7 +163,7 @@ def _draw_level(
     random: np.random.Generator,
 ) -> WeightedDictionary:
     """The dictionary of one level. Candidates are drawn by the bound k/(k + lam) on their scores,
-    and the dictionary is drawn from them by their estimated scores. Empty draws are repeated."""
+    and the dictionary from the candidates by estimated scores. Empty draws are repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)

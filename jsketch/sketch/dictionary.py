@@ -44,7 +44,7 @@ def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Di
 
 
 def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = ONE_DEVICE) -> Array:
-    """The values [A] with those of the arms of the dictionary replaced by `new` [M] or []."""
+    """The values [A], replaced by `new` [M] or [] at the arms of the dictionary."""
     count = values.shape[0]
     position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
     return values.at[position].set(new, mode="drop")
@@ -94,10 +94,10 @@ def extend(
     growth: ArrayLike,
     rows: Rows = ONE_DEVICE,
 ) -> tuple[Array, Array]:
-    """(the arms of the dictionary and those where added [A] is true, [A] bool; whether they replace
-    a fresh draw []).
+    """(the arms [A] bool of the dictionary, extended by the arms where added [A] is true; whether
+    the extended dictionary replaces a fresh draw []).
 
-    They do if their number is at most (1 + growth) times the expected size of a draw with the
+    It does so if its size is at most (1 + growth) times the expected size of a draw with the
     inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
     accurate as at its last draw (THEORY 3.6). With a growth below 0 dictionaries are always drawn,
     as in the papers.

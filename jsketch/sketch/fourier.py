@@ -57,8 +57,8 @@ def features(fourier: Fourier, x: Array) -> Array:
 
 
 def subtract_large_means(x: Array) -> Array:
-    """Points [n,d] minus the mean of those inputs that are far from zero. The subtraction reduces
-    the rounding error eps |x| of phases, of which only differences matter."""
+    """Points [n,d], minus the means of inputs that are far from zero relative to their spread. This
+    reduces the rounding error eps |x| of phases, of which only differences matter."""
     mean = x.mean(0, keepdims=True)
     spread = jnp.abs(x - mean).max(0, keepdims=True)
     return x - jnp.where(jnp.abs(mean) > LARGE_MEAN * spread, mean, 0)
@@ -143,9 +143,9 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)
     quadrant = quotient - 4 * jnp.floor(quotient / 4)
     swapped = (quadrant == 1) | (quadrant == 3)
-    first, second = jnp.where(swapped, sin, cos), jnp.where(swapped, cos, sin)
-    negative_first, negative_second = (quadrant == 1) | (quadrant == 2), quadrant >= 2
-    return jnp.where(negative_first, -first, first), jnp.where(negative_second, -second, second)
+    cos, sin = jnp.where(swapped, sin, cos), jnp.where(swapped, cos, sin)
+    negative_cos, negative_sin = (quadrant == 1) | (quadrant == 2), quadrant >= 2
+    return jnp.where(negative_cos, -cos, cos), jnp.where(negative_sin, -sin, sin)
 
 
 def _taylor(square: Array, odd: int) -> Array:

@@ -62,12 +62,12 @@ def check(sampling: Sampling, dtype: DTypeLike) -> None:
     checks.settings(sampling)
     if is_traced(sampling.mu):
         return
-    smallest, least = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
-    if smallest < least:
+    smallest_mu, least_mu = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
+    if smallest_mu < least_mu:
         warn(
-            f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding"
-            " errors exceed residuals, and points that the dictionary needs do not join. Use"
-            " float64 or a larger mu."
+            f"mu = {smallest_mu:g} is too small for {np.dtype(dtype).name}: below {least_mu:.0e}"
+            " rounding errors exceed residuals, and points that the dictionary needs do not join."
+            " Use float64 or a larger mu."
         )
 
 
@@ -87,8 +87,8 @@ def cross(kors: Kors, kernel: Any, x: Array) -> Array:
 
 
 def fill_unused(points: Array, used: Array, x: Array) -> Array:
-    """The points [M,d] with x [d] in unused rows. Zeros there may be far from all points, and would
-    change the mean, which kernels subtract."""
+    """The points [M,d] with x [d] in unused rows. Zeros in these rows could be far from all points,
+    and change the mean, which kernels subtract."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
@@ -132,7 +132,8 @@ def receive(
     """The dictionary after the first example of a block x [B,d]. The example joins if its random
     number, in draws [B], is below its probability and `allowed` [] is true.
 
-    The block takes one product with L^-1; if a point joins, the product gets one more column.
+    The block takes one product with L^-1; if the first example joins, the product gets one more
+    column.
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)
@@ -145,15 +146,15 @@ def receive(
     k_first = kernel.gram(x, x[:1])[:, 0]
     column = jnp.where(joins, (k_first - matmul(row, row[0])) / pivot, 0)
     probability = _probability(sampling, residual - jnp.square(column))
-    slots = jnp.arange(len(x), dtype=jnp.int32)
-    next_joins = (draws < probability) & (slots > 0)
+    positions = jnp.arange(len(x), dtype=jnp.int32)
+    joins_later = (draws < probability) & (positions > 0)
     new_column = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
     return Arrival(
         dictionary=dictionary,
         joins=joins,
         full=full,
         k=jnp.where(new_column[None, :], k_first[:, None], k),
-        next_join=jnp.where(next_joins, slots, len(x)).min(),
+        next_join=jnp.where(joins_later, positions, len(x)).min(),
     )
 
 
@@ -166,8 +167,8 @@ def join(
     residual: Array,
     joins: ArrayLike = True,
 ) -> Kors:
-    """The dictionary with x [d] added if `joins` [] is true, which needs free capacity. The
-    arguments probability, row and residual are those of x from `scores`."""
+    """The dictionary with x [d] added if `joins` [] is true; it must not be full. The arguments
+    probability, row and residual come from `scores` at x."""
     joins = jnp.asarray(joins)
     # no product is computed if no point joins
     negative_row = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))

@@ -1,7 +1,7 @@
 """Orthonormal coordinates of a growing dictionary: z(x) = basis k_I(x), where |z|^2 is the part of
 k(x,x) in the span of the dictionary.
 
-A point that joins usually adds one coordinate and changes none of the others, as in a Newton basis.
+A point that joins usually adds one coordinate and changes no other one, as in a Newton basis.
 The residual k(x,x) - |z(x)|^2, the pivot, has an error of eps (1 + |K_II^-1 k_I(x)|^2) k(x,x). If
 the stream is a random walk, the second factor reaches 1e10, and the features would be wrong in the
 second digit. The basis is therefore rebuilt if the error is too large: diagonal pivoting selects a
@@ -20,8 +20,8 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
-# A point is new if its residual, divided by k(x,x), exceeds LEAST_RESIDUAL and LEAST_EPS machine
-# epsilons; otherwise it counts as in the span of the others. In float32 the second limit is larger.
+# A point counts as outside the span of the earlier points if its residual, divided by k(x,x),
+# exceeds LEAST_RESIDUAL and LEAST_EPS machine epsilons. In float32 the second limit is larger.
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512
 
 
@@ -54,7 +54,7 @@ def join(
     joins: ArrayLike = True,
 ) -> Coordinates:
     """The coordinates after a point joins in position `slot`, if `joins` [] is true. If the point
-    is in the span of the others, its row of the basis is zero.
+    is in the span of the earlier points, its row of the basis is zero.
 
     z, diag  [M] and [], the old coordinates of the point, and k(x,x)
     points   [M,d], with the new point in row `slot`; later rows are ignored
@@ -73,7 +73,7 @@ def join(
 
     adds = joins & is_accurate & is_new
     row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(is_new, residual, 1))
-    without_rebuild = Coordinates(
+    before_rebuild = Coordinates(
         basis=put_if(adds, basis, slot, row),
         direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
         dual=jnp.where(adds, row, 0),
@@ -91,7 +91,7 @@ def join(
         dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
-    return cond_per_run(without_rebuild.rebuilt, rebuild, without_rebuild, (kernel, points, slot))
+    return cond_per_run(before_rebuild.rebuilt, rebuild, before_rebuild, (kernel, points, slot))
 
 
 def join_first(
@@ -106,8 +106,8 @@ def join_first(
     joins: Array,
 ) -> tuple[Coordinates, Array]:
     """(the result of `join` for x [d], the first point of a block; the new z [B,M] of the block).
-    k [B,M] is k_I of the block, where I includes x if it joins."""
-    # the column of x in the basis is still zero, so that these z are the old ones
+    k [B,M] is k_I of the block, where I includes x if x joins."""
+    # the column of x in the basis is still zero, so that these z are the old coordinates
     z = matmul(k, basis.T)
     diag = kernel.diag(x[None])[0]
     joined = join(basis, slot, z[0], diag, kernel, points, state, rotate, joins)

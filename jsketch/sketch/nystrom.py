@@ -54,8 +54,8 @@ def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Ar
 
 def residual(variance: Array, features: Array) -> Array:
     """The part variance - |features|^2 >= 0 of variances [n] that features [n,M] do not represent.
-    For k(x,x) and z(x) it is the residual r(x). For sigma~^2(x) and u(x) it is r(x)/lam, which the
-    hallucinated pulls of BBKB do not reduce."""
+    For k(x,x) and z(x) this part is the residual r(x); for sigma~^2(x) and u(x) it is r(x)/lam,
+    which the hallucinated pulls of BBKB do not reduce."""
     return jnp.maximum(variance - jnp.square(features).sum(-1), 0)
 
 

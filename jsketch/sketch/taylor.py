@@ -29,8 +29,8 @@ def basis_size(inputs: int, degree: int) -> int:
 
 
 def theorem_degree(horizon: int, radius: float, lengthscale: float, regularization: float) -> int:
-    """The degree M = ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))) of Theorem 4, for inputs with
-    |x| <= R."""
+    """The degree M = ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))) of Theorem 4, for n = `horizon`
+    examples with |x| <= R."""
     least = 2 * math.log(horizon / min(regularization, 1.0))
     return math.ceil(max(8 * (radius / lengthscale) ** 2, least))
 
@@ -79,12 +79,12 @@ class Taylor:
         scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
         levels = [level]
-        for pieces in _recurrence(self.inputs, self.degree):
+        for factors in _recurrence(self.inputs, self.degree):
             level = jnp.concatenate(
                 [
-                    (scaled[i][None, :] * jnp.asarray(scale, x.dtype)[:, None])
-                    * level[: len(scale)]
-                    for i, scale in enumerate(pieces)
+                    (scaled[i][None, :] * jnp.asarray(factor, x.dtype)[:, None])
+                    * level[: len(factor)]
+                    for i, factor in enumerate(factors)
                 ]
             )
             levels.append(level)
@@ -112,22 +112,22 @@ def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
     """The factors 1/sqrt(k_i), by degree and input i, of the monomials that are x_i times a
     monomial of the previous degree.
 
-    The monomials of a degree are ordered by the largest number of an input that they contain, so
-    that those without an input above i come first. Each monomial of the next degree with largest
-    input i is x_i times one of these.
+    The monomials of a degree are ordered by the largest number of their inputs, so that monomials
+    without an input above i come first. Each monomial of the next degree with
+    largest input i is x_i times one of these.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)
     levels = []
     for _ in range(degree):
-        pieces, rows, largest_inputs = [], [], []
+        factors, rows, largest_inputs = [], [], []
         for i in range(inputs):
             parents = exponents[largest <= i]
             children = parents.copy()
             children[:, i] += 1
-            pieces.append(1 / np.sqrt(children[:, i]))
+            factors.append(1 / np.sqrt(children[:, i]))
             rows.append(children)
             largest_inputs.append(np.full(len(children), i))
         exponents, largest = np.concatenate(rows), np.concatenate(largest_inputs)
-        levels.append(pieces)
+        levels.append(factors)
     return levels

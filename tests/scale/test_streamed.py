@@ -225,9 +225,9 @@ def test_mistakes_are_refused(tmp_path):
     other_key = jax.random.key(0, impl="rbg")
     rows = (
         (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
-        (lambda: begin(keep=5, offer=6), "keep must be at least offer=6; 5 was given"),
+        (lambda: begin(keep=5, offer=6), "keep must be at least offer; keep=5, offer=6"),
         (lambda: begin(keep=0), "keep must be an integer"),
-        (lambda: begin(screen=True), "this one has float64"),
+        (lambda: begin(screen=True), "this file has float64"),
         (lambda: begin(ard), "lengthscale has shape"),
         (lambda: begin(arms=Arms(x)), r"a file, open_arms\(path\).*Arms was given"),
         (lambda: begin(data=FileEvaluations([37], [0.0])), "contains arm 37; the arms are"),

@@ -51,7 +51,7 @@ class ContextualArms:
     actions: Array  # [C, a]
     reward: Any  # callable pytree
     noise_std: ArrayLike = 0.1
-    inputs: int = struct.field(pytree_node=False, default=1)  # c, of a context
+    inputs: int = struct.field(pytree_node=False, default=1)  # number c of inputs of a context
 
     def context(self, key: PRNGKey) -> Array:
         """A uniform context [c]."""
@@ -96,12 +96,12 @@ class ContextualArms:
         """The expected regret [T] of uniform actions in the contexts of the run with `key`."""
         _, round_key = jax.random.split(key)
 
-        def at(t: Array) -> Array:
+        def regret_at(t: Array) -> Array:
             context_key = jax.random.split(jax.random.fold_in(round_key, t), 4)[0]
             mean = self.mean_reward(self.context(context_key))
             return (mean.max() - mean).mean()
 
-        return lax.map(at, jnp.arange(horizon, dtype=jnp.int32))
+        return lax.map(regret_at, jnp.arange(horizon, dtype=jnp.int32))
 
 
 @struct.dataclass

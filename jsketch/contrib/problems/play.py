@@ -28,7 +28,7 @@ class RunRecord:
 
     action: Array  # int32, the index of the arm or candidate
     reward: Array
-    regret: Array  # the largest mean reward of the round minus that of the action
+    regret: Array  # the largest mean reward of the round minus the mean reward of the action
     uniform_regret: Array  # the expected regret of a uniform action
     dictionary_size: Array  # int32
     width: Array
@@ -83,7 +83,7 @@ def play(
              `contrib.clients`, for `DriftingArms` any algorithm over arms, whose batches are cut to
              their first evaluation. The capacity of the bandit must suffice for `horizon` rounds
     keys     keys [S], one for each run
-    restart  the state is reset to that of `init` after this many rounds; None: never
+    restart  number of rounds after which the state is reset to its start; None: never
 
     Raises ValueError for invalid arguments and when the capacity of the bandit is too small, and
     FloatingPointError when a posterior is not finite.

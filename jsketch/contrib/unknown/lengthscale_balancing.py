@@ -59,7 +59,7 @@ class BalancingState:
     domain: Arms
     learners: Any  # states of the base with leaves [G, ...], without their domain
     pulls: Array  # [G], n_g
-    reward_sums_chosen: Array  # [G]
+    reward_sums_chosen: Array  # [G], sum of y over S_g
     suspected: Array  # [G], sum of 2 w sigma over S_g, with w and sigma at the time of the choice
     ruled_out: Array  # [G] bool
 
@@ -72,15 +72,15 @@ class BalancingState:
 @struct.dataclass
 @one_dtype
 class LengthscaleBalancing(Algorithm):
-    """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times that of the
-    base with the largest dictionary.
+    """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times the `tell`
+    of the learner with the largest dictionary.
 
     `tell` assigns a round to the candidate whose arms `ask` returns. Rewards of other arms do not
     harm the posteriors, but invalidate the test between candidates.
     """
 
-    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound` is
-    # that of the longest lengthscale
+    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound`
+    # belongs to the longest lengthscale
     base: Any
     lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
     norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
@@ -176,8 +176,8 @@ class LengthscaleBalancing(Algorithm):
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
-        """(state, info) after the update of every learner and the test. Width and size in the info
-        are those of the candidate that chose the arms. A flag is set if it is set for any active
+        """(state, info) after the update of every learner and the test. The info has the width and
+        the size of the candidate that chose the arms. A flag is set if it is set for any active
         candidate; if an active candidate overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
@@ -204,8 +204,8 @@ class LengthscaleBalancing(Algorithm):
     ) -> BalancingState:
         """The state with the observations in the sums of the candidate that chose the arms."""
         observed = query.mask & jnp.isfinite(y)
-        exact = isinstance(self.base, GPUCB)
-        posterior = state.learners.posterior if exact else state.learners
+        is_exact = isinstance(self.base, GPUCB)
+        posterior = state.learners.posterior if is_exact else state.learners
         variance = posterior.variance[candidate][query.index]
         is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
@@ -270,8 +270,8 @@ def argmin_active(active: Array, regret: Array) -> Array:
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
     """xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n), [G], xi = `noise_std`: bounds on the errors of
-    the means of n [G] rewards. With probability at least 1 - delta they hold for all candidates at
-    all times (THEORY 6.8)."""
+    the means of n [G] rewards. With probability at least 1 - delta the bounds hold for all
+    candidates at all times (THEORY 6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 
@@ -284,8 +284,8 @@ def ruled_out_by_rewards(
     noise_std: ArrayLike,
     delta: ArrayLike,
 ) -> Array:
-    """The candidates [G] bool whose suspected regret is less than the rewards of the others imply
-    (line 12, THEORY 6.8); none while an active one has no observation (line 9).
+    """The candidates [G] bool whose suspected regret is too small for the rewards of the others
+    (line 12, THEORY 6.8); none while an active candidate has no observation (line 9).
 
     active [G] bool; pulls, reward_sums and suspected [G] are sums over S_g of 1, y and 2 w sigma.
     """
@@ -293,8 +293,8 @@ def ruled_out_by_rewards(
     mean, error = reward_sums / n, deviation(n, noise_std, delta)
     attained = jnp.max(jnp.where(active, mean - error, -jnp.inf))
     attainable = mean + error + suspected / n
-    complete = (~active | (pulls > 0)).all()
-    return complete & active & (attainable < attained)
+    all_observed = (~active | (pulls > 0)).all()
+    return all_observed & active & (attainable < attained)
 
 
 def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:

@@ -35,12 +35,12 @@ def norm_lower_bound(
     state: SketchState, regularization: ArrayLike, noise_std: ArrayLike, delta: ArrayLike
 ) -> Array:
     """A lower bound [] on the RKHS norm |f| of the mean reward, 0 if the data give no bound. With
-    probability at least 1 - delta it holds at all times and for any dictionary (THEORY 6.9). Costs
-    O(M^3) for each of MULTIPLES.
+    probability at least 1 - delta the bound holds at all times and for any dictionary
+    (THEORY 6.9). Costs O(M^3) for each of MULTIPLES.
 
     The noise is assumed to be xi-subgaussian with xi = `noise_std`. With L = logdet(I + K/lam) and
     m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 is at least m(rho) - m(lam) - xi^2 (L + 2 log 1/delta).
-    The part of m within arms cancels; the sketch bounds the rest from both sides.
+    The part of m within arms cancels; the sketch bounds the rest from above and below.
     """
     dtype = state.weights.dtype
     lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum
@@ -67,7 +67,7 @@ def norm_lower_bound(
 def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array:
     """A lower bound [] on log p(y) of a GP with noise of variance lam (Titsias, AISTATS 2009), up
     to a constant that all kernels share: -(q + logdet(V/lam) + residual_sum/lam) / 2, where
-    q = y^T (ZZ^T + lam I)^-1 y. It is exact if the dictionary contains all pulled arms."""
+    q = y^T (ZZ^T + lam I)^-1 y. The bound is exact if the dictionary contains all pulled arms."""
     misfit = _between_arms(state) - matmul(state.weights, state.weights)
     return -((misfit + state.evidence.residual_sum) / regularization + state.evidence.logdet) / 2
 
