@@ -64,8 +64,8 @@ class Claim(NamedTuple):
     rule: str  # the statistic, and the condition under which the claim is confirmed
     why: str  # the reason for the statistic and for the threshold
     cases: tuple[Case, ...]
-    before: tuple[str, ...] = ()  # verdicts of the claims that this one replaces
-    change: str = ""  # how the rule differs from the earlier rule, and the verdict by that rule
+    earlier_verdicts: tuple[str, ...] = ()  # of the claims that this one replaces
+    change: str = ""  # how the rule differs from earlier rules, and the verdicts by them
     cause: str = CAUSE_UNKNOWN  # why our numbers differ from the paper's, if they do
 
     @property
@@ -80,7 +80,7 @@ class Withdrawn(NamedTuple):
 
     place: str
     statement: str
-    before: tuple[str, ...]
+    earlier_verdicts: tuple[str, ...]
     reason: str
 
 
@@ -152,8 +152,8 @@ def read_sibling(source: Source, name: str) -> Source:
 
 
 def judge(claim: Claim, root: Path) -> Outcome:
-    """The verdict on a claim from the results in `root`. If results are missing or damaged, its
-    `numbers` contain the error."""
+    """The verdict on a claim from the results in `root`. If results are missing or damaged, the
+    error is in the outcome's `numbers`."""
     numbers, notes, decisions, damaged = [], [], [], False
     for case in claim.cases:
         try:
@@ -162,8 +162,9 @@ def judge(claim: Claim, root: Path) -> Outcome:
             text, holds, note = f"{str(error)[0].upper()}{str(error)[1:]}.", None, ""
         except Exception as error:
             # damaged files raise many kinds of errors; the report shows them beside the claim
-            kind = f"{type(error).__name__}: {error}".replace(str(root / case.folder), case.folder)
-            text, holds, note, damaged = f"The results cannot be read: {kind}", None, "", True
+            error_text = f"{type(error).__name__}: {error}"
+            error_text = error_text.replace(str(root / case.folder), case.folder)
+            text, holds, note, damaged = f"The results cannot be read: {error_text}", None, "", True
         prefix = f"{case.name}: " if case.name else ""
         numbers.append(f"{prefix}{text}")
         notes += [f"{prefix}{note}"] if note else []
@@ -182,8 +183,8 @@ def judge(claim: Claim, root: Path) -> Outcome:
 
 def interval(values: Sequence[float] | np.ndarray) -> Interval:
     """The mean over runs and the half width of its 95% interval, NaN for a single run. The half
-    width has the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
-    papers use the normal quantile 1.96 for every number of runs, which is too small for few."""
+    width uses the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
+    papers use the normal quantile 1.96, which is too small for few runs."""
     runs = np.asarray(values, float)
     if runs.size < 2:
         return float(runs.mean()), float("nan")
@@ -214,8 +215,8 @@ def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
 
 
 def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
-    """Whether a method has less regret than others. The intervals are those of the others' regret
-    minus the method's: True if all lie above 0, False if one lies below `tie`, else None."""
+    """Whether a method has less regret than all others, from the intervals of each other method's
+    regret minus its own: True if all lie above 0, False if one lies below `tie`, else None."""
     return _decide(list(intervals), tie, 0.0)
 
 
@@ -233,7 +234,7 @@ def decision(fails: bool, holds: bool) -> bool | None:
 
 def within(intervals: Iterable[Interval], margin: float) -> bool | None:
     """Whether quantities are close to 0: True if all their intervals lie within `margin` of 0,
-    False if one interval lies outside, and None otherwise."""
+    False if one interval lies entirely farther from 0, and None otherwise."""
     intervals = list(intervals)
     return decision(
         any(abs(centre) - half > margin for centre, half in intervals),
@@ -262,7 +263,7 @@ def entry(source: Source, *keys: str) -> Any:
     value: Any = source.summary
     for depth, key in enumerate(keys):
         if not isinstance(value, dict) or value.get(key) is None:
-            raise Missing(f"the summary holds no {' / '.join(keys[: depth + 1])}")
+            raise Missing(f"summary.json has no {' / '.join(keys[: depth + 1])}")
         value = value[key]
     return value
 
@@ -291,25 +292,25 @@ def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
 def lines(
     source: Source, metric: str, problem: str | None = None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, on one problem if it is
-    given. Raises Missing if the file or the metric is missing."""
+    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, on `problem` if the file
+    has several problems. Raises Missing if the file or the metric is missing."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
     table = tidy.load(source.folder).curves
     curves = tidy.lines(table if problem is None else table[table["problem"] == problem], metric)
     if not curves:
-        raise Missing(f"{tidy.CURVES} holds no {metric}")
+        raise Missing(f"{tidy.CURVES} has no {metric}")
     return curves
 
 
 def curve(
     source: Source, metric: str, algorithm: str, problem: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], values [S,P]) of one algorithm. Raises Missing if the file, the metric or the
-    algorithm is missing."""
+    """(t [P], values [S,P]) of one algorithm, as in `lines`. Raises Missing if the file, the metric
+    or the algorithm is missing."""
     curves = lines(source, metric, problem)
     if algorithm not in curves:
-        raise Missing(f"{tidy.CURVES} holds no {metric} of {algorithm}")
+        raise Missing(f"{tidy.CURVES} has no {metric} of {algorithm}")
     return curves[algorithm]
 
 
@@ -338,7 +339,7 @@ def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
 
 
 def _cell(value: Any, digits: int) -> str:
-    """The text of a number, or "mean ± half width" of an entry with a mean; empty for None."""
+    """The text of a number, or "mean ± half width" for an entry with a mean; empty for None."""
     if value is None:
         return ""
     if not isinstance(value, dict):

@@ -33,11 +33,11 @@ LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T co
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
 MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
 STD_MARGIN = 0.1  # standard deviations are close if their ratio is within this distance of 1
-STARVATION = 5  # error bars starve if f leaves them this many times as often as exact ones
+STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact ones
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
-    """{t: the values [S] of a field of a method for S draws}."""
+    """{t: values [S] of a field of a method, over S draws of f}."""
     times, draws = curve(source, field, method)
     return {str(t): draws[:, i] for i, t in enumerate(times)}
 
@@ -54,8 +54,8 @@ def keeps_prior(source: Source) -> Finding:
     return Finding(
         f"Smallest ratio to the exact GP's sd, mean over draws: {_text(ratio)}.",
         above(map(interval, ratio.values()), MIN_STD_RATIO),
-        f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of"
-        f" draws below {MIN_STD_RATIO} is at most {narrow_count} at each t.",
+        f"The least ratio in {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); at each t,"
+        f" at most {narrow_count} draws are below {MIN_STD_RATIO}.",
     )
 
 
@@ -74,7 +74,7 @@ def follows_exact(source: Source) -> Finding:
         f" {np.median(high[t]):.4f}. {_with_larger_dictionary(source)}"
     )
     return Finding(
-        f"Ratio to the exact GP's sd: at least {_text(low)}; at most {_text(high)}.",
+        f"Ratio to the exact GP's sd: smallest {_text(low)}; largest {_text(high)}.",
         above(map(interval, margins)),
         note.strip(),
     )
@@ -84,11 +84,12 @@ def follows_exact(source: Source) -> Finding:
 def _with_larger_dictionary(source: Source) -> str:
     """The largest ratios with q_bar = 5 on the same draws."""
     other = read_sibling(source, f"{source.folder.name}_qbar5")
-    return f"With q_bar = 5: at most {_text(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
+    return f"With q_bar = 5: largest {_text(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
 
 
 def starves(source: Source, method: str) -> Finding:
-    """The share of the unobserved half on which f lies outside the error bars of a method."""
+    """The share of the unobserved half on which f lies outside the error bars of a method, and
+    outside the exact ones."""
     share, exact = (
         _by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
     )
@@ -131,7 +132,7 @@ def _with_larger_lambda(source: Source) -> str:
     if name == source.folder.name:
         return ""
     lam = entry(larger, "config", "soful", "regularization")
-    return f"With lambda = {lam:g} the exponent is {_exponent_texts(larger, ('soful',))}."
+    return f"Exponent with lambda = {lam:g}: {_exponent_texts(larger, ('soful',))}."
 
 
 def linear_for_most_projections(source: Source) -> Finding:
@@ -160,7 +161,8 @@ def below_soful_ts(source: Source) -> Finding:
     tuned = mean_text(other, "algorithms", "bkb", "regret_ratio")
     return Finding(
         f"R_T / R_T^unif: BKB {mean_text(other, *bkb_keys)}, SOFUL-TS"
-        f" {mean_text(source, *soful_keys)}, {interval_text(excess, 3)} more on the same seeds.",
+        f" {mean_text(source, *soful_keys)}; difference on the same seeds"
+        f" {interval_text(excess, 3)}.",
         above([excess]),
         f"SOFUL-TS with a tenth of its width: {mean_text(other, *soful_keys)}, BKB with the width"
         f" of its authors' code: {tuned}.",
@@ -178,8 +180,8 @@ def finds_size(source: Source) -> Finding:
     text = list_numbers(sizes, [size.mean() for size in sizes.values()], 1)
     gaps = {name: increase(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
     return Finding(
-        f"Inducing points at T: {text}. The number with the slow spectrum minus twice the other:"
-        f" {interval_texts(gaps, 1)}.",
+        f"Inducing points at T: {text}. The number with the slow spectrum minus twice the number"
+        f" with another one: {interval_texts(gaps, 1)}.",
         above(gaps.values()),
     )
 
@@ -203,7 +205,7 @@ def _with_both_kernels(
 
 _STARVED_RULE = (
     "the 95% interval over draws of the share of the unobserved half on which f lies outside mean"
-    f" ± 3 sd, minus {STARVATION} times that of the exact GP, lies above 0 at each of the three t."
+    f" ± 3 sd, minus {STARVATION} times the exact GP's share, lies above 0 at each of the three t."
 )
 _STARVED_WHY = (
     "Three standard deviations of a valid posterior are rarely exceeded. A factor of five separates"
@@ -258,10 +260,11 @@ CLAIMS = (
         "A sketch of fixed size (SOFUL-UCB) has linear regret if the spectrum decays too slowly for"
         " it, and BKB does not.",
         "The 95% interval of SOFUL's regret exponent between T/2 and T lies above"
-        f" {LINEAR_EXPONENT}, and BKB's below, with the widths of the codes and of the papers.",
-        "1 is linear regret, and 1/2 the rate of the theorems; the exponent of a finite run is"
-        " slightly below its limit. The intervals are over the noise of one generated problem (key"
-        " 1). The runs had two threads and were not repeated on one.",
+        f" {LINEAR_EXPONENT}, and that of BKB's exponent lies below {LINEAR_EXPONENT}, with the"
+        " widths of the authors' codes and of the papers.",
+        "Linear regret has the exponent 1, and the theorems have 1/2; the exponent of a finite run"
+        " is slightly below its limit. The intervals are over the noise of one generated problem"
+        " (key 1). The runs had two threads and were not repeated on one thread.",
         (
             Case("bkb_2019/linear_slow", linear_regret, SPECTRA["linear_slow"]),
             Case(
@@ -272,8 +275,8 @@ CLAIMS = (
             ),
         ),
         ("confirmed", "confirmed"),
-        "The earlier rule compared the mean, with the widths of the code only; this one compares"
-        " intervals, with the widths of the papers as well.",
+        "The earlier rule compared the mean, with the widths of the authors' codes only; this one"
+        " compares intervals, with the widths of the papers as well.",
     ),
     Claim(
         "Section 5",
@@ -291,24 +294,25 @@ CLAIMS = (
     Claim(
         "Section 5",
         "With the widths of the theorems BKB has less regret than SOFUL-TS.",
-        "The 95% interval of the difference in regret on the same seeds lies above 0.",
+        "The 95% interval of SOFUL-TS's regret minus BKB's, on the same seeds, lies above 0.",
         "The paper compares bounds. BKB has the width of Theorem 4.1, and SOFUL-TS its full width,"
         " not divided by 10, with the log-determinant of its sketch; SOFUL-TS with the closed form"
-        " of its paper was not run. With tuned widths (that of BKB's code, and a tenth for"
-        " SOFUL-TS), SOFUL-TS has less regret on three problems.",
+        " of its paper was not run. With tuned widths (that of BKB's code, and a tenth of"
+        " SOFUL-TS's full width), SOFUL-TS has less regret on three problems.",
         tuple(
             Case(f"bkb_2019/{folder}_ts", below_soful_ts, name, (f"bkb_2019/{folder}",))
             for folder, name in SPECTRA.items()
         ),
         ("not decidable here",) * 4,
-        "The first rule compared SOFUL-UCB, about which the paper does not state this. The second"
-        " used a tenth of SOFUL-TS's width; by it the claim differs on three of four problems.",
+        "The first rule judged SOFUL-UCB, about which the paper does not make the statement. The"
+        " second used a tenth of SOFUL-TS's full width; by it the claim differs on three of four"
+        " problems.",
     ),
     Claim(
         "Sections 1 and 5",
         "BKB chooses the size of its dictionary by itself, and adapts it to the spectrum.",
-        "The 95% intervals of the number of inducing points with the slow spectrum minus twice that"
-        " with the fast or the low-rank one lie above 0.",
+        "The 95% intervals of the number of inducing points with the slow spectrum, minus twice the"
+        " number with the fast or with the low-rank spectrum, lie above 0.",
         "The effective dimensions of the three problems are 39.9, 9.5 and 8.0 (lambda = 0.1, T"
         " pulls spread evenly over the arms).",
         (
@@ -348,8 +352,8 @@ def _starvation(name: str, kernel: str) -> Experiment:
         {
             "variance_starvation.png": "Posteriors of four methods after 6, 63 and 215 evaluations:"
             " where nothing was observed, the error bars of the exact GP and of BKB are wide, those"
-            " of the subset of regressors shrink to zero, those of random Fourier features are too"
-            " narrow"
+            " of the subset of regressors shrink to zero, and those of random Fourier features are"
+            " too narrow"
         },
     )
 
@@ -361,7 +365,7 @@ def _linear(name: str, title: str) -> Experiment:
         "The paper makes its claims about linear bandits without an experiment. Here there are 500"
         " generated arms in 40 dimensions, and the sketch size is 10.",
         {
-            "regret_ratio.png": "Curves of the regret ratio against evaluations for linear bandits,"
+            "regret_ratio.png": "Regret ratio against evaluations for linear bandits,"
             f" {title}, one line for each algorithm"
         },
     )

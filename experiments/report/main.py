@@ -124,10 +124,11 @@ def _seeds(summary: dict[str, Any]) -> Any:
     config = summary.get("config") or {}
     counts = [part.get(name) for part in (summary, config) for name in ("seeds", "repetitions")]
     seeds = next((count for count in counts if count is not None), None)
-    first_lengthscale = next(iter((summary.get("lengthscales") or {}).values()), summary)
+    # a summary of several lengthscales has the algorithms under each of them
+    by_algorithm = next(iter((summary.get("lengthscales") or {}).values()), summary)
     others = {
         name: row["seeds"]
-        for name, row in (first_lengthscale.get("algorithms") or {}).items()
+        for name, row in (by_algorithm.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
     return f"{seeds}; {claims.list_numbers(others, others.values(), 0)}" if others else seeds
@@ -194,8 +195,8 @@ def record_text(parts: list[Part], root: Path) -> str:
             sources = origins(claim, root)
             results = [f"{folder} at {source['commit']}" for folder, source in sources.items()]
             row = [part.paper.name, claim.place, claim.statement, claim.rule, claim.why]
-            row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
-            row += ["; ".join(results)]
+            row += [" ".join(numbers), verdict, note, ", ".join(claim.earlier_verdicts)]
+            row += [claim.change, "; ".join(results)]
             row += ["; ".join(source["command"] for source in sources.values())]
             rows.append(row)
     return pd.DataFrame(rows, columns=(*head, *more)).to_csv(index=False, lineterminator="\n")
@@ -249,13 +250,13 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
 def main() -> None:
     parser = cli.parser(__doc__)
     results, out = environment.ROOT / "results", Path("report")
-    record = "write verdicts.csv into the results"
-    archive = "file (.tar.gz) for the tables of the papers' experiments"
+    record_help = "write verdicts.csv into the folder of results"
+    archive_help = "file (.tar.gz) for the tables of the papers' experiments"
     parser.add_argument("--results", type=Path, default=results, help="folder of all results")
     parser.add_argument("--out", type=Path, default=out, help="folder of the page")
     parser.add_argument("--notice", default="", help="first paragraph of the page")
-    parser.add_argument("--record", action="store_true", help=record)
-    parser.add_argument("--archive", type=Path, help=archive)
+    parser.add_argument("--record", action="store_true", help=record_help)
+    parser.add_argument("--archive", type=Path, help=archive_help)
     options = parser.parse_args()
     parts = build(options.results, options.out, options.notice)
     if options.record:
