@@ -3,13 +3,13 @@
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
 the printed rates). The ascent starts at the best observed point; the paper does not state a start.
 With the printed step sizes the ascent stays at its start, so that the judged GO-UCB repeats the
-best point of phase I. The GP baselines of Figure 2 have several implementations: ours with uniform candidates,
-and those of BoTorch and scikit-optimize. Section 6 names both packages "with default parameter
-settings", but not which of them ran which method. A claim on the baselines holds if it holds with
-each implementation that was run, fails if it fails with each, and is undecided if they disagree.
-BoTorch's UCB decides nothing, because its width has no default and the paper states none. In
-Figures 3 to 5 the GP methods are ours, with uniform candidates where the folder has them. The notes
-also have the numbers of GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and of our default
+best point of phase I. The GP baselines of Figure 2 have several implementations: ours with uniform
+candidates, and those of BoTorch and scikit-optimize. Section 6 names both packages "with default
+parameter settings", but not which of them ran which method. A claim on the baselines holds if it
+holds with each implementation that was run, fails if it fails with each, and is undecided if they
+disagree. BoTorch's UCB decides nothing, because its width has no default and the paper states none.
+In Figures 3 to 5 the GP methods are ours, with uniform candidates where the folder has them. The
+notes also have the numbers of GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and of our default
 (`go_ucb`, which refits the network to all observations).
 """
 
