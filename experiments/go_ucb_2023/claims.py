@@ -511,8 +511,8 @@ CLAIMS = (
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions the claim was undecided.",
         "The cause is the printed step sizes, with which neither the fit nor the ascent leaves its"
-        " start (THEORY 8.3): phase II is on the plateau in exactly the repetitions in which phase I"
-        " has found it.",
+        " start (THEORY 8.3): phase II is on the plateau in exactly the repetitions in which"
+        " phase I has found it.",
     ),
     Claim(
         "Section 6.1, Figure 2a",

@@ -539,7 +539,7 @@ CLAIMS = (
         "The regret of FOGD with 1,000 frequencies is below that of Taylor features of degree 2,"
         " beyond the 95% interval of the difference.",
         "In the figure FOGD lies between PKAWV and Kernel-AWV. Section 4 fixes 1,000 frequencies;"
-        " with 100, FOGD's number in the other claims on this figure, the difference is 16.1 ± 1.2.",
+        " with 100, as in the other claims on this figure, the difference is 16.1 ± 1.2.",
         (_on("adversarial", partial(below, less="fogd_1000", more="taylor_2")),),
         ("confirmed",),
         "The earlier rule compared the mean with 100 frequencies; this one compares the interval"
@@ -601,7 +601,7 @@ CLAIMS = (
         cause="The cause is the implementation: ours computes blocks of examples, and the listing"
         " of Appendix H.2 copies all rows at each example. In NumPy code that follows the listing,"
         " an example takes 2.5 ms at n = 2,500 and 7.9 ms at n = 45,000, and an example of degree 3"
-        " takes 1.6 ms (measured once, not saved; FOGD and Pros-N-KONS were not timed in this way).",
+        " takes 1.6 ms (measured once, not saved; FOGD and Pros-N-KONS were not timed).",
     ),
 )
 WITHDRAWN = (
