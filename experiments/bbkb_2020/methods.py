@@ -22,8 +22,8 @@ from jsketch.bandits import widths as formulas
 
 # widths of the theorems, of the authors' code, and with sqrt(C) in place of C (THEORY 4.3)
 WIDTHS = ("theory", "code", "sqrt")
-# Table 1 of the paper. It has no values for eps_greedy and sketched_ts; our choice is the values of
-# GP-UCB and async-TS.
+# Table 1 of the paper. It has no values for eps_greedy and sketched_ts, which have those of GP-UCB
+# and async-TS here.
 LENGTHSCALES = {
     "abalone": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 17.5)
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt"), 12.5)
@@ -112,5 +112,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 
 def add_width(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses between the widths."""
-    help_text = "of the theorems, of the authors' code, or of the theorems with sqrt(C) for C"
+    help_text = (
+        "theory: of the theorems; code: of the authors' code; sqrt: theory with sqrt(C) for C"
+    )
     parser.add_argument("--width", choices=WIDTHS, default="theory", help=help_text)

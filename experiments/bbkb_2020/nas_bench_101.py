@@ -37,6 +37,7 @@ WARM_START_ALGORITHMS = (
     *("bbkb_global", "bbkb_global_local"),
 )
 ALGORITHM_NAMES = (*WARM_START_ALGORITHMS, "sketched_ts", "eps_greedy")
+# settings that the paper leaves open
 CHOSEN_SETTINGS = [
     "dataset",
     "noise of the rewards",

@@ -20,6 +20,7 @@ from jsketch import problems
 
 # {data set: {metric: panel of the poster}}
 POSTER = {"cadata": dict(regret_ratio="cadata_regret_ratio", seconds="cadata_seconds")}
+# settings that the paper leaves open
 CHOSEN_SETTINGS = [
     "regularization",
     "ratio",

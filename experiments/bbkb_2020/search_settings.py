@@ -82,7 +82,7 @@ def main() -> None:
                 lambda name, c: ALGORITHMS[name](c).replace(max_batch=10_000, capacity=64),
                 *(problem, setting, {ALGORITHM: config}, folder, seeds),
             )
-            unit = space.span if config["rewards"] == "scaled" else 1.0  # in accuracy
+            unit = space.span if config["rewards"] == "scaled" else 1.0  # of regret
             regrets = np.array([float(run["simple_regret"][-1]) for run in runs[ALGORITHM]]) * unit
             settings[setting] = entries[ALGORITHM] | dict(
                 simple_regret=summaries.statistics(regrets, ci=True),

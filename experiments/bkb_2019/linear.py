@@ -35,6 +35,7 @@ SPECTRA: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "fast": lambda k: 0.4**k,
     "low_rank": lambda k: np.where(k <= 8, 1.0, 0.0),
 }
+# settings that the paper leaves open
 CHOSEN_SETTINGS = ["everything: the paper has no linear experiment"]
 
 

@@ -40,6 +40,7 @@ from jsketch.types import PRNGKey
 GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
 NOISE_STD, QFF_NODES = 0.1, 96
 LAM = NOISE_STD**2
+# settings that the paper leaves open
 CHOSEN_SETTINGS = [
     *("lengthscale", "noise_std", "regularization", "qbar", "width"),
     *("number of features", "grid"),

@@ -1,1 +1,1 @@
-"""Methods that are not in the four papers: their experiments and their claims."""
+"""Experiments with methods that are not in the four papers, without verdicts."""

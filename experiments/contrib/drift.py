@@ -59,14 +59,15 @@ def forecasters() -> dict[str, Any]:
     """The forecasters on Taylor features, by their names in the table."""
     features = Taylor(2, 5, LENGTHSCALE)
     static = online.PKAWV(features, REGULARIZATION)
+    # with renewal the regularization does not decay
     without_renewal = DiscountedPKAWV(features, REGULARIZATION)
     with_renewal = replace(without_renewal, renew=True)
-    single = {f"gamma_{g:g}": replace(with_renewal, discount=g) for g in DISCOUNTS if g < 1}
+    discounted = {f"gamma_{g:g}": replace(with_renewal, discount=g) for g in DISCOUNTS if g < 1}
     mixtures = {
         "over_discounts": over_discounts(with_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
         "over_discounts_forget": over_discounts(without_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
     }
-    return {"static": static, **single, **mixtures}
+    return {"static": static, **discounted, **mixtures}
 
 
 def kernel_forecasters() -> dict[str, Any]:

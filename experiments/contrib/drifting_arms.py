@@ -79,14 +79,14 @@ def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, An
     record = play(problem, method.bandit, horizon, keys, restart=method.restart)
     means = jax.vmap(problem.mean_reward)(jnp.arange(horizon))
     uniform_regret = np.asarray(means.max(1) - means.mean(1))
-    regret, tenth = np.asarray(record.regret), slice(-max(horizon // 10, 1), None)
+    regret, last_tenth = np.asarray(record.regret), slice(-max(horizon // 10, 1), None)
     t = saving.grid(horizon)
     ratio = (regret.cumsum(1) / uniform_regret.cumsum())[:, t - 1]
     return saving.by_seed(
         dict(t=t),
         regret_ratio=ratio,
         final_regret_ratio=ratio[:, -1],
-        last_tenth=regret[:, tenth].sum(1) / uniform_regret[tenth].sum(),
+        last_tenth=regret[:, last_tenth].sum(1) / uniform_regret[last_tenth].sum(),
         points=np.asarray(record.dictionary_size)[:, -1],
     )
 

@@ -69,8 +69,8 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
 
 
-def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[str, Any]]:
-    """The arrays of the runs with one width, one dict for each seed. Raises ValueError if a
+def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]:
+    """The arrays of the runs with the width `name`, one dict for each seed. Raises ValueError if a
     capacity is too small."""
     horizon = options.horizon
     arms_key, f_key = jax.random.split(jax.random.key(0))

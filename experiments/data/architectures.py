@@ -117,7 +117,7 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
     return table
 
 
-def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Source) -> Space:
+def _space_of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Source) -> Space:
     """The space of mean accuracies [A], without a table of neighbours."""
     span = float(accuracy.max() - accuracy.min())
     source = (
@@ -128,7 +128,7 @@ def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Sourc
     return Space(name, features, means, None, source, NOISE_STD / span, span, lowest)
 
 
-def _mean_cells(folder: Path) -> Space:
+def _cells_of_paper(folder: Path) -> Space:
     """The cells of the paper, with features [12416, 17] of edges and of operations, each part
     divided by its largest norm (BBKB D.2, THEORY 10.1)."""
     cells, table = _read_npz(CANDIDATES, folder), _read_npz(MEANS, folder)
@@ -136,18 +136,20 @@ def _mean_cells(folder: Path) -> Space:
         raise ValueError(f"rows of {MEANS.filename} and {CANDIDATES.filename} are different cells.")
     edges, ops = cells["adjacency_upper"][:, 1:-1].astype(float), cells["is_conv3x3"].astype(float)
     accuracy = table["mean_test_accuracy"]
-    space = _of_means("NAS-Bench-101", _scaled_halves(edges, ops), accuracy, MEANS)
+    space = _space_of_means("NAS-Bench-101", _scaled_halves(edges, ops), accuracy, MEANS)
     return space._replace(neighbours=_neighbours(np.concatenate([edges, ops], 1).astype(int)))
 
 
 def _whole_space(folder: Path) -> Space:
     """All cells, with features [423624, 36]: 21 bits of the adjacency matrix and 5 operations
-    one-hot, each part divided by its largest norm, as in `_mean_cells`."""
+    one-hot, each part divided by its largest norm, as in `_cells_of_paper`."""
     table = _read_npz(WHOLE, folder)
     edges = np.unpackbits(table["adjacency_upper"], axis=1)[:, :21].astype(float)
     ops = (table["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)
     accuracy = table["correct_sum3"] / (3 * IMAGES)
-    return _of_means("the whole of NAS-Bench-101", _scaled_halves(edges, ops), accuracy, WHOLE)
+    return _space_of_means(
+        "the whole of NAS-Bench-101", _scaled_halves(edges, ops), accuracy, WHOLE
+    )
 
 
-CHOICES = {"nasbench101_means": _mean_cells, "nasbench101_whole": _whole_space, "macro": _macro}
+CHOICES = {"nasbench101_means": _cells_of_paper, "nasbench101_whole": _whole_space, "macro": _macro}

@@ -76,7 +76,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         )
     source = SOURCES[name]
     content = read(source, find_folder(data_dir))
-    codes: Any = {0: SEX_CODES.__getitem__} if name == "abalone" else None  # field 0
+    codes: Any = {0: SEX_CODES.__getitem__} if name == "abalone" else None  # of the first column
     table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=codes, encoding="utf-8")
     return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=citation(source))
 

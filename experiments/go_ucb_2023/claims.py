@@ -160,12 +160,11 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
     if name == JUDGED_FORM:
         plateau = MAX_FLAT_SLOPE * uniform
         phases = np.split(regrets[name], [INITIAL], axis=1)
-        in_1, in_2 = (
-            part.min(1) <= plateau for part in phases
-        )  # whether a point is on the plateau
+        # whether a point of the phase is on the plateau
+        in_phase_1, in_phase_2 = (part.min(1) <= plateau for part in phases)
         text = (
-            f" In {(~in_1).sum()} repetitions phase I has no point on the plateau; phase II finds"
-            f" one in {(in_2 & ~in_1).sum()} of them."
+            f" In {(~in_phase_1).sum()} repetitions phase I has no point on the plateau; phase II"
+            f" finds one in {(in_phase_2 & ~in_phase_1).sum()} of them."
         )
         note = (
             f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, all have at"

@@ -433,7 +433,7 @@ CLAIMS = (
         ("differs",),
         cause="The cause is an erratum: the bounds (8) give gamma (3 + gamma) / (1 + gamma)^2"
         " (THEORY 7.11). The interval measured at gamma = 0.25 contains the printed 0.640, but not"
-        " the 0.520 of (8), which holds up to logarithms.",
+        " the 0.520 of (8); the bounds (8) hold up to logarithms.",
     ),
     Claim(
         "Section 3.2",

@@ -57,13 +57,13 @@ def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) 
     if degree is not None:
         forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
 
-    def one(x: Array, y: Array) -> Array:
+    def losses_of_one(x: Array, y: Array) -> Array:
         state = forecaster.init(x[0], key)
         if begin:
             state = segments.learn(forecaster, state, x[:begin], y[:begin])
         return loops.streams.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
 
-    return jax.vmap(one)(xs, ys)
+    return jax.vmap(losses_of_one)(xs, ys)
 
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:

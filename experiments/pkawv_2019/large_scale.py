@@ -33,8 +33,9 @@ METHODS = (
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEAT_SECONDS = 5, 20.0  # most timed passes; seconds after which none starts
+PASSES, REPEAT_SECONDS = 5, 20.0  # most timed passes; seconds after which no pass starts
 FREQUENCIES, NOGD_POINTS = 1_000, 200
+# scikit-learn's points, the first inputs from which they are drawn, and the examples of a block
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
 Config = dict[str, Any]
@@ -161,8 +162,8 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, read from the folder if it is there. Otherwise a pass that compiles
-    comes first, then timed passes (several if they are short); the one of median time counts."""
+    """The curve of a method, read from the folder if it is there. Otherwise the curve of the pass
+    with the median time, among timed passes after one that compiles; short passes are repeated."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])

@@ -28,7 +28,7 @@ class Campaign(NamedTuple):
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
-    """A campaign in batches of `sizes`, the first one random; acquisition None: the default."""
+    """A campaign in batches of `sizes`, the first one random. acquisition: None is the default."""
     readings, options = pool.readings(seed), dict(acquisition=acquisition)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for index, size in enumerate(sizes[1:]):

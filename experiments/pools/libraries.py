@@ -11,14 +11,14 @@ from experiments.data import architectures, datasets
 from jsketch.suggest import Columns, Library, library, residues
 from jsketch.suggest.discrete import pack_bits
 
-_DIRECT = "direct_arylation"
+_PREFIX = "direct_arylation"
 SHA256 = {
-    f"{_DIRECT}.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
-    f"{_DIRECT}_base_dft.csv": "a8102cbe2120a4bfd8ffdbc38d430f8b3bdac9296d741e498f17bb4ac2423c07",
-    f"{_DIRECT}_ligand-boltzmann_dft.csv": (
+    f"{_PREFIX}.csv.gz": "2ccc7bec18f4386b8ad79d26f8894c006d58d16267872c814eaa47de299156b9",
+    f"{_PREFIX}_base_dft.csv": "a8102cbe2120a4bfd8ffdbc38d430f8b3bdac9296d741e498f17bb4ac2423c07",
+    f"{_PREFIX}_ligand-boltzmann_dft.csv": (
         "d3faa322224601f438743ca13dc97c88e7648de7976ffb9539363b4db974ab8b"
     ),
-    f"{_DIRECT}_solvent_dft.csv": (
+    f"{_PREFIX}_solvent_dft.csv": (
         "e07a83d3f6fe32a289d9abf824aa5cf66fda4b8938da4920af82f5826dab5163"
     ),
     "gb1_149361.npz": "6ee5903617630fffefd8e48c3a5da2ede5063f8c30f8c7e5c450c9bd915437dd",

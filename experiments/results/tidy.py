@@ -196,6 +196,7 @@ def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows of a run in the table of curves, as columns."""
     t = arrays["t"]
     metrics = [name for name, a in arrays.items() if name != "t" and np.ndim(a) == 1]
     values = [np.asarray(arrays[name], float) for name in metrics]

@@ -1,1 +1,1 @@
-"""A closed loop with `jsketch.suggest`, and example tables."""
+"""Measurements of `jsketch.suggest` (stops, intervals, a closed loop), and example tables."""

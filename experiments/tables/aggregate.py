@@ -178,6 +178,7 @@ def draw(folder: Path) -> None:
             axes.set_xlabel("evaluations")
             axes.set_ylabel("regret over that of random, IQM")
             axes.set_ylim(0, 1.3)
+        # the legend and the profiles are those of the last group of tables
         handles, labels = axes.get_legend_handles_labels()
         t, thresholds = min(PROFILE_T, horizon), np.geomspace(0.01, 4, 200)
         for method, runs in scores(regrets, names, t).items():

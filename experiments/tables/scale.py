@@ -4,7 +4,8 @@ evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
     python -m experiments.tables.scale --out results/tables/scale
 
 The candidates are GENERATED: d = 8, uniform, with values of a smooth function plus noise. Each
-measurement has a separate process. Of `suggest` a second call is measured, which compiles nothing.
+measurement has a separate process. For `suggest` the second call is measured, which compiles
+nothing.
 BoTorch has its defaults. `botorch_first_pick` measures the first pick of a batch alone; later picks
 are slower, because each is optimized jointly with all earlier ones.
 """

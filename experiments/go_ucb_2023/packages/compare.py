@@ -154,7 +154,7 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
     function, name, [seed] = config["function"], config["algorithm"], seeds
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
-    first = loops.run(UniformBox(initial=n), problem, keys_of(0, [seed])[0], n)
+    initial = loops.run(UniformBox(initial=n), problem, keys_of(0, [seed])[0], n)
     exact = jax.jit(problem.value)
     noise = np.random.default_rng(seed)
 
@@ -165,7 +165,7 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
     start = time.perf_counter()
     warnings.simplefilter("ignore")
     run = run_skopt if name in SKOPT else run_botorch
-    x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
+    x = run(name, value, box, np.asarray(initial.x), np.asarray(initial.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
     return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - start))]
 
