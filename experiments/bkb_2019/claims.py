@@ -23,6 +23,7 @@ from experiments.claims import (
     interval_text,
     interval_texts,
     list_numbers,
+    list_texts,
     mean_text,
     read_sibling,
     share_interval,
@@ -101,9 +102,8 @@ def starves(source: Source, method: str) -> Finding:
 
 
 def _exponent_texts(source: Source, names: tuple[str, ...]) -> str:
-    return "; ".join(
-        f"{name}: {mean_text(source, 'algorithms', name, 'regret_exponent', digits=2)}"
-        for name in names
+    return list_texts(
+        {n: mean_text(source, "algorithms", n, "regret_exponent", digits=2) for n in names}
     )
 
 

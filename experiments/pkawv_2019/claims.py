@@ -481,8 +481,8 @@ CLAIMS = (
         f" {_AUTHORS_SCALING}",
         tuple(_on(folder, degree_two_is_fast, name) for folder, name in STREAMS.items()),
         ("confirmed",) * 4,
-        "The earlier rule required the least time of all, which the paper does not state, and which"
-        " the paper's own curve on casp does not have. By it casp and cod-rna are confirmed, and"
+        "The earlier rule required the least time of all methods. The paper does not state this,"
+        " and its own curve on casp would fail. By that rule casp and cod-rna are confirmed, and"
         " SUSY and ijcnn1 are not.",
     ),
     Claim(
@@ -601,7 +601,7 @@ CLAIMS = (
         cause="The cause is the implementation: ours computes blocks of examples, and the listing"
         " of Appendix H.2 copies all rows at each example. In NumPy code that follows the listing,"
         " an example takes 2.5 ms at n = 2,500 and 7.9 ms at n = 45,000, and an example of degree 3"
-        " takes 1.6 ms (measured once, not saved; FOGD and Pros-N-KONS were not timed).",
+        " takes 1.6 ms (measured once, not saved; FOGD and Pros-N-KONS were not timed in NumPy).",
     ),
 )
 WITHDRAWN = (
