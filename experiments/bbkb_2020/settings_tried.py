@@ -96,23 +96,23 @@ def draw(folder: Path) -> None:
     poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
         poster = poster | {"sketched_ts": poster["ts"]}
-    times = [time for time in TABLE_T if time <= max(TABLE_T[3], curves["t"].max())]
+    table_t = [t for t in TABLE_T if t <= max(TABLE_T[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():
-            reached_times = [time for time in times if time <= t[-1]]
-            ours = np.interp(reached_times, t, values.mean(0))
+            reached_t = [column for column in table_t if column <= t[-1]]
+            ours = np.interp(reached_t, t, values.mean(0))
             cells = [f"{value:.3f}" for value in ours]
             if name in poster:
-                ratios = ours / np.interp(reached_times, *poster[name])
+                ratios = ours / np.interp(reached_t, *poster[name])
                 cells = [f"{c} ({ratio:.2f})" for c, ratio in zip(cells, ratios, strict=True)]
-            blank = [""] * (len(times) - len(cells))
+            blank = [""] * (len(table_t) - len(cells))
             rows.append((label(name), setting, len(values), *cells, *blank))
     for name in set(map(str, curves["algorithm"].unique())) & poster.keys():
         end = poster[name][0][-1] * (1 + against_published.REACH)
-        cells = [f"{np.interp(t, *poster[name]):.3f}" if t <= end else "" for t in times]
+        cells = [f"{np.interp(t, *poster[name]):.3f}" if t <= end else "" for t in table_t]
         rows.append((label(name), "published", "", *cells))
-    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in times))
+    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in table_t))
     tidy.write_csv(folder / TABLE, sorted(rows, key=lambda row: str(row[0])), head)
 
 

@@ -38,8 +38,8 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, Any]]:
-    """One dict of arrays for each seed: the entries of `shared`, and the row of the seed of each
-    of `values` [S, ...]."""
+    """One dict of arrays for each seed: the entries of `shared`, and the seed's row of each array
+    [S, ...] of `values`."""
     rows = zip(*values.values(), strict=True)
     return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
 

@@ -110,9 +110,9 @@ def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
     """A greedy choice of columns whose correlations are at most MAX_CORRELATION."""
-    table, columns = np.abs(np.corrcoef(features.T)), list[int]()
+    correlations, columns = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
-        if (table[column, columns] <= MAX_CORRELATION).all():
+        if (correlations[column, columns] <= MAX_CORRELATION).all():
             columns.append(column)
     return columns
 

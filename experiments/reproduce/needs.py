@@ -20,7 +20,7 @@ FILES: dict[str, tuple[Source, ...]] = {
     "macro": (architectures.MACRO,),
 }
 # {module: (the option that names its data sets, its data sets if that option is not given)}
-OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
+DATA_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
     "experiments.bbkb_2020.regret": ("--dataset", ("abalone",)),
@@ -48,8 +48,8 @@ PACKAGES = {
 def missing_packages(command: Command) -> list[str]:
     """The packages of a command that are not installed."""
     missing = []
-    rivals = ["botorch"] if "botorch" in command.values("--methods") else []
-    for name in (*PACKAGES.get(command.module, ()), *rivals):
+    baselines = ["botorch"] if "botorch" in command.values("--methods") else []
+    for name in (*PACKAGES.get(command.module, ()), *baselines):
         try:
             metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -59,7 +59,7 @@ def missing_packages(command: Command) -> list[str]:
 
 def files(command: Command) -> tuple[Source, ...]:
     """The data files of a command; none when it generates its data."""
-    option, default = OPTION.get(command.module, ("", ()))
+    option, default = DATA_OPTIONS.get(command.module, ("", ()))
     names = command.values(option) or default
     return tuple(file for name in names for file in FILES.get(name, ()))
 

@@ -96,11 +96,11 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
     settings; a repeated setting has the same reading."""
     optuna = importlib.import_module("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    pool, levels, kinds = table.pool, table.space.levels, optuna.distributions
+    pool, levels, distributions = table.pool, table.space.levels, optuna.distributions
     space = {
-        str(at): kinds.CategoricalDistribution(range(count))
+        str(at): distributions.CategoricalDistribution(range(count))
         if at in table.space.categories
-        else kinds.IntDistribution(0, count - 1)
+        else distributions.IntDistribution(0, count - 1)
         for at, count in enumerate(levels)
     }
     with warnings.catch_warnings():

@@ -117,10 +117,10 @@ def play(
             state, used = carry
             ask_key, tell_key = jax.random.split(jax.random.fold_in(round_key, t))
             arm = bandit.ask(state, ask_key, limit=1).index[0]
-            bounds, left = bandit.confidence_bounds(state), used < recorded.shape[1]
+            bounds, has_unused = bandit.confidence_bounds(state), used < recorded.shape[1]
             scores = jnp.zeros(len(recorded)) if bounds is None else widths.ucb(*bounds)
-            other = lax.argmax(jnp.where(left, scores, -jnp.inf), 0, jnp.int32)
-            arm = jnp.where(left[arm], arm, other)
+            other = lax.argmax(jnp.where(has_unused, scores, -jnp.inf), 0, jnp.int32)
+            arm = jnp.where(has_unused[arm], arm, other)
             reward = shuffled[arm, used[arm]]
             scaled = (reward[None] - PRIOR_MEAN) / PRIOR_STD
             state, info = bandit.tell(state, checks.single_query(arm), scaled, tell_key)
@@ -134,21 +134,22 @@ def play(
 
 def bandits_of(setting: Setting, arms: int) -> dict[str, Any]:
     """The algorithms of this library, for rewards in units of PRIOR_STD."""
-    scale = LENGTHSCALE if len(setting.conditions) > 1 else INDEPENDENT
+    lengthscale = LENGTHSCALE if len(setting.conditions) > 1 else INDEPENDENT
     common: dict[str, Any] = dict(
         regularization=(setting.noise_std / PRIOR_STD) ** 2,
         width=widths.Bayesian(DEVIATIONS),
         capacity=arms,
     )
-    draw = common | dict(width=widths.Bayesian(1.0), scale=1.0)  # a sample of the posterior
+    # one sample of the posterior
+    sample = common | dict(width=widths.Bayesian(1.0), scale=1.0)
     bandits: dict[str, Any] = {
-        "gp_ucb": GPUCB(kernels.Gaussian(scale), **common),
-        "bkb": BKB(kernels.Gaussian(scale), **common),
-        "ts": TS(kernels.Gaussian(scale), **draw, batch=1),
+        "gp_ucb": GPUCB(kernels.Gaussian(lengthscale), **common),
+        "bkb": BKB(kernels.Gaussian(lengthscale), **common),
+        "ts": TS(kernels.Gaussian(lengthscale), **sample, batch=1),
         "uniform": Uniform(),
     }
-    if scale == INDEPENDENT:
-        return bandits | dict(bkb_qbar_10=BKB(kernels.Gaussian(scale), **common, qbar=10.0))
+    if lengthscale == INDEPENDENT:
+        return bandits | dict(bkb_qbar_10=BKB(kernels.Gaussian(lengthscale), **common, qbar=10.0))
     return bandits | dict(gp_ucb_independent=GPUCB(kernels.Gaussian(INDEPENDENT), **common))
 
 

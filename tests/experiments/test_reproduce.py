@@ -81,7 +81,7 @@ def test_missing_data_files_are_listed(tmp_path):
     assert needs.missing(make_command("bkb_2019/x"), tmp_path) == []
     # all data sets in the READMEs are known, except those that are generated
     for command in COMMANDS.values():
-        if command.module in needs.OPTION and "gp_draw_0" not in command.values("--problems"):
+        if command.module in needs.DATA_OPTIONS and "gp_draw_0" not in command.values("--problems"):
             assert needs.files(command), command
 
 

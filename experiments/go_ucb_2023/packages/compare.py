@@ -127,7 +127,7 @@ def summarise(regret: np.ndarray, uniform: float) -> dict[str, Any]:
     }
 
 
-def figure2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
+def regrets_of_figure_2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
     """{method: regrets [S, n + T]} of the first S = seeds in a folder of `synthetic`. Raises
     ValueError if the folder holds fewer seeds."""
     curves = tidy.load(folder).curves
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--figure2", type=Path, default=folder, help=help_text)
     options = cli.parse(parser)
     config = configurations(configure, options)
-    ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
+    ours = {f: regrets_of_figure_2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
         runs_by_function = load_or_run(options.out, config, options.seeds, make, options.workers)
         functions: dict[str, Any] = {}
