@@ -60,7 +60,9 @@ _AS_PUBLISHED = (
 )
 
 
-def _at(source: Source, metric: str, name: str, t: int, problem: str | None = None) -> np.ndarray:
+def _values_at(
+    source: Source, metric: str, name: str, t: int, problem: str | None = None
+) -> np.ndarray:
     """A metric [S] of an algorithm at t."""
     times, curves = curve(source, metric, name, problem)
     return np.array([np.interp(t, times, row) for row in curves])
@@ -116,7 +118,7 @@ def _growth_with_code_width(source: Source) -> str:
 
 
 @empty_if_missing
-def _search_settings(source: Source) -> str:
+def _seeds_with_best_cell(source: Source) -> str:
     """The number of seeds that find the best cell, for each setting of the architecture search."""
     settings = entry(read_sibling(source, "nas_settings"), "settings")
     seeds = entry(read_sibling(source, "nas_settings"), "seeds")
@@ -138,9 +140,10 @@ def least_regret(source: Source) -> Finding:
     rules, intervals, texts, single_seeds = _names_with_results(source, BATCH_RULES), {}, {}, []
     for name in _names_with_results(source, BASELINES):
         end = int(entry(source, "algorithms", name, "horizon"))
-        baseline = _at(source, "regret_ratio", name, end)
+        baseline = _values_at(source, "regret_ratio", name, end)
         bbkb = min(
-            (_at(source, "regret_ratio", rule, end) for rule in rules), key=lambda v: v.mean()
+            (_values_at(source, "regret_ratio", rule, end) for rule in rules),
+            key=lambda v: v.mean(),
         )
         texts[name] = f"{baseline.mean():.4f} (BBKB {bbkb.mean():.4f}) at t = {end:,}"
         if min(len(bbkb), len(baseline)) < 2:
@@ -183,9 +186,9 @@ def _as_published(source: Source) -> str:
         return ""
     rules, texts = _names_with_results(source, BATCH_RULES), []
     for folder, setting, name, t in _AS_PUBLISHED:
-        regrets = _at(read_sibling(source, folder), "regret_ratio", name, t, setting)
+        regrets = _values_at(read_sibling(source, folder), "regret_ratio", name, t, setting)
         published = np.interp(t, *poster["ts" if name == "sketched_ts" else name])
-        bbkb = min(_at(source, "regret_ratio", rule, t).mean() for rule in rules)
+        bbkb = min(_values_at(source, "regret_ratio", rule, t).mean() for rule in rules)
         texts.append(
             f"{label(name)}, {setting}: {regrets.mean():.3f} at t = {t:,},"
             f" {regrets.mean() / published:.2f} of the poster's (BBKB {bbkb:.3f})"
@@ -199,11 +202,12 @@ def hardly_converges(source: Source) -> Finding:
     with a tenth of the width on the same seeds, and with BBKB's mean regret."""
     settings = ("its width not divided by 10", "as in regret")  # names in the results
     full_width, tenth_width = (
-        _at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting) for setting in settings
+        _values_at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting)
+        for setting in settings
     )
     bbkb = read_sibling(source, "cadata")
     rules = _names_with_results(bbkb, BATCH_RULES)
-    best = min(_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
+    best = min(_values_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
     gaps = [
         increase(MIN_REGRET_RATIO * tenth_width, full_width),
         increase(np.full(len(full_width), MIN_REGRET_RATIO * best), full_width),
@@ -222,7 +226,7 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
     slowest run takes at most MAX_TIME_RATIO of a baseline's fastest, and it fails if even BBKB's
     fastest run takes more than MAX_TIME_RATIO of a baseline's slowest."""
     names = _names_with_results(source, BATCH_RULES) + _names_with_results(source, baselines)
-    seconds = {name: _at(source, "seconds", name, EARLY_HORIZON) for name in names}
+    seconds = {name: _values_at(source, "seconds", name, EARLY_HORIZON) for name in names}
     bbkb = min((seconds[name] for name in seconds if name in BATCH_RULES), key=np.median)
     baseline_seconds = {name: runs for name, runs in seconds.items() if name not in BATCH_RULES}
     largest = {name: float(bbkb.max() / runs.min()) for name, runs in baseline_seconds.items()}
@@ -243,7 +247,7 @@ def _time_with_code_width(source: Source) -> str:
     """The median seconds of BBKB and GP-UCB with the widths of the authors' code, as text."""
     other = read_sibling(source, f"{source.folder.name}_code")
     bbkb, gp_ucb = (
-        float(np.median(_at(other, "seconds", name, EARLY_HORIZON)))
+        float(np.median(_values_at(other, "seconds", name, EARLY_HORIZON)))
         for name in ("bbkb_global", "gp_ucb")
     )
     return (
@@ -258,7 +262,7 @@ def _ungrouped(source: Source) -> str:
     and those that it would take until t = 2,000."""
     other, name = read_sibling(source, "ungrouped"), source.folder.name
     end = int(entry(other, "config", "horizon"))
-    half, full = (_at(other, "seconds", "gp_ucb", t, name).mean() for t in (end // 2, end))
+    half, full = (_values_at(other, "seconds", "gp_ucb", t, name).mean() for t in (end // 2, end))
     least, most = (full * (EARLY_HORIZON / end) ** power for power in (2, 3))
     return (
         f"GP-UCB that does not group arms takes {half:.2f} s until t = {end // 2:,} and"
@@ -352,12 +356,12 @@ def faster_than_evolution(source: Source) -> Finding:
         any(runs.min() > theirs.max() for runs in rules),
         all(runs.max() < theirs.min() for runs in rules),
     )
-    notes = [_published_seconds(source), _other_seconds(source)]
+    notes = [_published_seconds(source), _unjudged_seconds(source)]
     return Finding(_ranges(seconds), holds, " ".join(filter(None, notes)))
 
 
 @empty_if_missing
-def _other_seconds(source: Source) -> str:
+def _unjudged_seconds(source: Source) -> str:
     """The seconds of runs that `faster_than_evolution` does not judge, as text."""
     more_local, without_initial = (read_sibling(source, name) for name in ("nas_warm_local", "nas"))
     runs = tidy.load(more_local.folder).summary["run_seconds"]
@@ -444,7 +448,7 @@ def beats_evolution(source: Source) -> Finding:
     """The simple regret of evolution minus that of each rule."""
     text, intervals = _against_evolution(source, "simple_regret", 5)
     holds = leads(intervals.values(), 0.0)
-    note = "" if holds else _search_settings(source)
+    note = "" if holds else _seeds_with_best_cell(source)
     return Finding(f"Simple regret at T: {text}.", holds, note)
 
 

@@ -43,7 +43,7 @@ def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
     return {str(t): draws[:, i] for i, t in enumerate(times)}
 
 
-def _text(by_t: dict[str, np.ndarray]) -> str:
+def _text_by_t(by_t: dict[str, np.ndarray]) -> str:
     return ", ".join(f"{interval_text(interval(draws), 3)} (t = {t})" for t, draws in by_t.items())
 
 
@@ -53,7 +53,7 @@ def keeps_prior(source: Source) -> Finding:
     t = min(ratio, key=lambda t: ratio[t].min())
     narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
     return Finding(
-        f"Smallest ratio to the exact GP's sd, mean over draws: {_text(ratio)}.",
+        f"Smallest ratio to the exact GP's sd, mean over draws: {_text_by_t(ratio)}.",
         above(map(interval, ratio.values()), MIN_STD_RATIO),
         f"The least ratio in {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); at each t,"
         f" at most {narrow_count} draws are below {MIN_STD_RATIO}.",
@@ -75,7 +75,7 @@ def follows_exact(source: Source) -> Finding:
         f" {np.median(high[t]):.4f}. {_with_larger_dictionary(source)}"
     )
     return Finding(
-        f"Ratio to the exact GP's sd: smallest {_text(low)}; largest {_text(high)}.",
+        f"Ratio to the exact GP's sd: smallest {_text_by_t(low)}; largest {_text_by_t(high)}.",
         above(map(interval, margins)),
         note.strip(),
     )
@@ -85,7 +85,9 @@ def follows_exact(source: Source) -> Finding:
 def _with_larger_dictionary(source: Source) -> str:
     """The largest ratios with q_bar = 5 on the same draws."""
     other = read_sibling(source, f"{source.folder.name}_qbar5")
-    return f"With q_bar = 5: largest {_text(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
+    return (
+        f"With q_bar = 5: largest {_text_by_t(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
+    )
 
 
 def starves(source: Source, method: str) -> Finding:
@@ -95,8 +97,8 @@ def starves(source: Source, method: str) -> Finding:
         _by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
     )
     return Finding(
-        f"Share of the unobserved half where f is outside mean ± 3 sd: {_text(share)}; with the"
-        f" exact GP {_text(exact)}.",
+        f"Share of the unobserved half where f is outside mean ± 3 sd: {_text_by_t(share)}; with"
+        f" the exact GP {_text_by_t(exact)}.",
         above(interval(share[t] - STARVATION * exact[t]) for t in share),
     )
 
@@ -169,7 +171,7 @@ def below_soful_ts(source: Source) -> Finding:
     )
 
 
-def finds_size(source: Source) -> Finding:
+def adapts_dictionary_size(source: Source) -> Finding:
     """The sizes of BKB's dictionary for the three spectra."""
     sizes = {
         name: np.asarray(
@@ -318,7 +320,7 @@ CLAIMS = (
         (
             Case(
                 "bkb_2019/linear_slow",
-                finds_size,
+                adapts_dictionary_size,
                 sources=("bkb_2019/linear_fast", "bkb_2019/linear_low_rank"),
             ),
         ),

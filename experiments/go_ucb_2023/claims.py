@@ -88,21 +88,21 @@ def _baselines(source: Source, function: str) -> dict[str, Regrets]:
     return sets
 
 
-def _more_than(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
+def _excesses(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
     """The intervals of the cumulative regrets minus that of `base`, on the same seeds."""
     return {name: increase(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
 
 
-def _lead(baselines: Regrets, ours: np.ndarray) -> tuple[bool | None, str]:
+def _decide_lead(baselines: Regrets, ours: np.ndarray) -> tuple[bool | None, str]:
     """Whether the method with the regrets `ours` has less cumulative regret than the baselines, and
     the differences as text."""
-    gaps = _more_than(baselines, ours)
+    gaps = _excesses(baselines, ours)
     holds = leads(gaps.values(), TIE * ours.sum(1).mean())
     tie = holds is False and above(gaps.values()) is not False
     return holds, f"{f'a tie within {TIE:.0%}; ' if tie else ''}{interval_texts(gaps, 1)}"
 
 
-def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
+def _decide_all(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
     """(the answer of a rule if all implementations of the GP methods give the same one, else None;
     the answers as text). sets: {implementation: argument of the rule}."""
     answers = {name: rule(baselines) for name, baselines in sets.items()}
@@ -118,15 +118,16 @@ def _per_step(source: Source, function: str, regrets: Regrets) -> str:
     return interval_texts({n: interval(r.mean(1) / uniform) for n, r in regrets.items()}, 3)
 
 
-def best_on(source: Source, function: str) -> Finding:
+def go_ucb_leads(source: Source, function: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same seeds."""
     regrets, sets = _regrets(source, function), _baselines(source, function)
     with_turbo = {name: part | {"turbo": regrets["turbo"]} for name, part in sets.items()}
-    holds, gaps = _agree(partial(_lead, ours=regrets[JUDGED_FORM]), with_turbo)
-    forms = "; ".join(
-        f"{label(form)} {LEADS[_agree(partial(_lead, ours=regrets[form]), with_turbo)[0]]}"
+    holds, gaps = _decide_all(partial(_decide_lead, ours=regrets[JUDGED_FORM]), with_turbo)
+    form_leads = {
+        form: _decide_all(partial(_decide_lead, ours=regrets[form]), with_turbo)[0]
         for form in OTHER_FORMS
-    )
+    }
+    forms = "; ".join(f"{label(form)} {LEADS[holds]}" for form, holds in form_leads.items())
     near = {name: regrets[name] for name in CLASSICAL}
     shown = {name: regrets[name] for name in (JUDGED_FORM, *OTHER_FORMS, "turbo")}
     for baselines in sets.values():
@@ -139,23 +140,24 @@ def best_on(source: Source, function: str) -> Finding:
     )
 
 
-def best_of_the_baselines(source: Source, function: str) -> Finding:
+def turbo_leads(source: Source, function: str) -> Finding:
     """TuRBO has less cumulative regret than each of the GP methods on the same seeds."""
     turbo = _regrets(source, function)["turbo"]
-    holds, gaps = _agree(partial(_lead, ours=turbo), _baselines(source, function))
+    holds, gaps = _decide_all(partial(_decide_lead, ours=turbo), _baselines(source, function))
     return Finding(f"Cumulative regret minus TuRBO's. {gaps}", holds)
 
 
-def flat(source: Source, name: str, first: int, words: str) -> Finding:
+def flat_regret(source: Source, name: str, first: int, words: str) -> Finding:
     """The 95% interval of the regret per step on f1 after `first` evaluations lies below
-    MAX_FLAT_SLOPE times that of the uniform policy. The claim fails if the interval lies above."""
+    MAX_FLAT_SLOPE times that of the uniform policy. The claim fails if the interval lies above.
+    words: the description of these evaluations."""
     regrets = _regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
     late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
     intervals = {n: interval(ratios) for n, ratios in late.items()}
     centre, half = intervals.pop(name)
     below = int((late[name] <= MAX_FLAT_SLOPE).sum())
-    all_five = (below / len(late[name])) ** 5
+    probability_of_five = (below / len(late[name])) ** 5
     text, note = "", ""
     if name == JUDGED_FORM:
         plateau = MAX_FLAT_SLOPE * uniform
@@ -168,7 +170,7 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
         )
         note = (
             f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, all have at"
-            f" most {MAX_FLAT_SLOPE:.0%} with probability {all_five:.2f}."
+            f" most {MAX_FLAT_SLOPE:.0%} with probability {probability_of_five:.2f}."
         )
     return Finding(
         f"Regret per step {words} over the uniform policy's: {interval_text((centre, half), 4)}; at"
@@ -178,7 +180,7 @@ def flat(source: Source, name: str, first: int, words: str) -> Finding:
     )
 
 
-def least_bars(source: Source) -> Finding:
+def smallest_error_bars(source: Source) -> Finding:
     """The standard deviations of the cumulative regret on f1 divided by that of GO-UCB, with
     bootstrap intervals."""
     regrets = _regrets(source, "f1")
@@ -194,7 +196,7 @@ def least_bars(source: Source) -> Finding:
             texts[name] = f"{regret.sum(1).std(ddof=1):.1f} ({low:.2f} to {high:.2f})"
         return above(intervals, 1.0), list_texts(texts)
 
-    holds, text = _agree(rule, _baselines(source, "f1"))
+    holds, text = _decide_all(rule, _baselines(source, "f1"))
     uniform = number(source, "functions", "f1", "uniform_regret")
     on_plateau = regrets[JUDGED_FORM][:, :INITIAL].min(1) <= MAX_FLAT_SLOPE * uniform
     forms = {name: regrets[name].sum(1).std(ddof=1) for name in OTHER_FORMS}
@@ -214,13 +216,13 @@ def _resampled_deviations(values: np.ndarray) -> np.ndarray:
     return draws.std(1, ddof=1)
 
 
-def steady(source: Source, function: str, all_methods: bool) -> Finding:
+def linear_regret(source: Source, function: str, all_methods: bool) -> Finding:
     """The regret per step in the last ten steps exceeds MIN_LAST_SHARE times that in the whole run,
     beyond the interval of the difference, for the GP methods or, with `all_methods`, for all."""
     regrets = _regrets(source, function)
     not_gp = {name: regrets[name] for name in (JUDGED_FORM, "turbo")} if all_methods else {}
     sets = {name: not_gp | baselines for name, baselines in _baselines(source, function).items()}
-    holds, shares = _agree(_steadiness, sets)
+    holds, shares = _decide_all(_decide_linear, sets)
     others = {name: _share_of_last(regrets[name]) for name in (*OTHER_FORMS, *CLASSICAL)}
     return Finding(
         f"Regret per step of the last ten evaluations over that of the whole run. {shares}",
@@ -235,7 +237,7 @@ def _share_of_last(regret: np.ndarray) -> float:
     return float(regret[:, -10:].mean() / regret.mean())
 
 
-def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
+def _decide_linear(regrets: Regrets) -> tuple[bool | None, str]:
     """Whether the regrets grow linearly, and the shares of the last ten steps as text."""
     margins = {n: r[:, -10:].mean(1) - MIN_LAST_SHARE * r.mean(1) for n, r in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
@@ -264,7 +266,7 @@ def smaller_gap(source: Source) -> Finding:
         return above([decrease]), text
 
     sets = {name: (on_f2[name], on_f3[name]) for name in on_f2 if name in on_f3}
-    holds, text = _agree(rule, sets)
+    holds, text = _decide_all(rule, sets)
     forms = "; ".join(
         f"{label(form)}: {rule(sets['our GP methods'], form)[1]}" for form in OTHER_FORMS
     )
@@ -279,7 +281,7 @@ def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
     names = [name for name in (*CLASSICAL, "turbo") if name in regrets]
     if len(names) < 4:
         raise Missing("a method of the comparison was not run")
-    return _more_than({name: regrets[name] for name in names}, regrets[ours])
+    return _excesses({name: regrets[name] for name in names}, regrets[ours])
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
@@ -485,7 +487,7 @@ CLAIMS = (
         f" {_IMPLEMENTATIONS}",
         "The paper's curves are apart by far more than 5%, so that a tie contradicts the claim."
         f" {_GP_WHY}",
-        _on_functions(best_on, "f1", "f2", "f3"),
+        _on_functions(go_ucb_leads, "f1", "f2", "f3"),
         ("not decidable here", "confirmed", "differs"),
         f"{_SETTINGS} {_AGREEMENT}",
     ),
@@ -497,7 +499,7 @@ CLAIMS = (
         f" {_IMPLEMENTATIONS}",
         "The paper's curves are apart by far more than 5%, so that a tie contradicts the claim."
         f" {_GP_WHY}",
-        _on_functions(best_of_the_baselines, "f1", "f2", "f3"),
+        _on_functions(turbo_leads, "f1", "f2", "f3"),
         (),
         "This claim is new. With our GP methods alone it differs as well.",
     ),
@@ -506,7 +508,9 @@ CLAIMS = (
         "GO-UCB finds the optimum of f1 shortly after phase I.",
         f"After the second step of phase II {_FLAT} {_FLAT_FAILS}",
         f"{_FLAT_WHY} The bound of {_SLOPE} is our choice; with 10% the claim would be confirmed.",
-        _on_f1(partial(flat, name=JUDGED_FORM, first=FIRST_STEPS, words="after the second step")),
+        _on_f1(
+            partial(flat_regret, name=JUDGED_FORM, first=FIRST_STEPS, words="after the second step")
+        ),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions the claim was undecided.",
         "The cause is the printed step sizes, with which neither the fit nor the ascent leaves its"
@@ -519,8 +523,10 @@ CLAIMS = (
         f"For both methods, from the 22nd evaluation on, {_FLAT} {_FLAT_FAILS}",
         _FLAT_WHY,
         (
-            *_on_f1(partial(flat, name=JUDGED_FORM, first=21, words="from t = 22 on"), "GO-UCB"),
-            *_on_f1(partial(flat, name="turbo", first=21, words="from t = 22 on"), "TuRBO"),
+            *_on_f1(
+                partial(flat_regret, name=JUDGED_FORM, first=21, words="from t = 22 on"), "GO-UCB"
+            ),
+            *_on_f1(partial(flat_regret, name="turbo", first=21, words="from t = 22 on"), "TuRBO"),
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
@@ -536,7 +542,7 @@ CLAIMS = (
         " cumulative regret, divided by GO-UCB's, lies above 1. The claim fails where one interval"
         f" lies below 1. {_IMPLEMENTATIONS}",
         f"The paper's error bars are 1.96 sd / sqrt(5). {_GP_WHY}",
-        _on_f1(least_bars, packages=_PACKAGES),
+        _on_f1(smallest_error_bars, packages=_PACKAGES),
         ("differs",),
         f"{_SETTINGS} The earlier rule compared estimates; this one compares intervals.",
         "The cause is the repetitions in which phase I has no point on the plateau: with the"
@@ -547,7 +553,7 @@ CLAIMS = (
         "GP-EI, GP-PI and GP-UCB have almost linear regret on f1.",
         f"{_LINEAR} {_IMPLEMENTATIONS}",
         f"{_LINEAR_WHY} {_GP_WHY}",
-        _on_functions(partial(steady, all_methods=False), "f1"),
+        _on_functions(partial(linear_regret, all_methods=False), "f1"),
         ("differs",),
         f"{_SETTINGS} {_AGREEMENT} The earlier rule compared means; this one compares intervals."
         " scikit-optimize has 20 seeds, because ten were undecided.",
@@ -559,7 +565,7 @@ CLAIMS = (
         "All methods have linear regret on f2 and f3.",
         f"{_LINEAR} {_IMPLEMENTATIONS}",
         f"{_LINEAR_WHY} {_GP_WHY}",
-        _on_functions(partial(steady, all_methods=True), "f2", "f3"),
+        _on_functions(partial(linear_regret, all_methods=True), "f2", "f3"),
         ("differs", "confirmed"),
         f"{_SETTINGS} {_AGREEMENT} Only BoTorch's UCB contradicted the claim, on f2 (0.53"
         " ± 0.04)."
