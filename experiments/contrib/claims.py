@@ -123,6 +123,6 @@ CLIENTS = _experiment(
 
 PAPER = Paper(
     "Beyond the four papers",
-    "later methods, built from the same components",
+    "later methods, built from the library's components",
     (CONTEXTS, DRIFT, FEW, WIDTHS, CHANGING, UNKNOWN, CLIENTS),
 )

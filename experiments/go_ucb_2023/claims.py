@@ -89,7 +89,8 @@ def _baselines(source: Source, function: str) -> dict[str, Regrets]:
 
 
 def _excesses(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
-    """The intervals of the cumulative regrets minus that of `base`, on the same seeds."""
+    """The intervals of the cumulative regrets minus the cumulative regret of `base` [S, n + T], on
+    the same seeds."""
     return {name: increase(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
 
 
@@ -696,7 +697,7 @@ EXPERIMENTS = (
     Experiment(
         "go_ucb_2023/scikit_optimize",
         "Figure 2a: the GP methods of scikit-optimize on f1",
-        "The package's defaults, with the first points of the other methods under the same seeds.",
+        "The package's defaults. For one seed, all methods have the same first points.",
         measurements=(_RATIOS,),
     ),
     Experiment(

@@ -338,8 +338,8 @@ def corollary_7(source: Source) -> Finding:
         text.append(f"gamma {gamma}: {pairs}")
     return Finding(
         f"Measured exponents, with the bound of (8) and a in parentheses: {'; '.join(text)}."
-        f" Largest excess: {regret_excess:.3f} of the regret's exponents, {size_excess:.3f} of"
-        " those of the points.",
+        f" Largest excess: {regret_excess:.3f} for the regret, {size_excess:.3f} for the number of"
+        " points.",
         bool(max(regret_excess, size_excess) <= LOGARITHM),
     )
 
