@@ -209,7 +209,9 @@ def test_failures_change_no_posterior(cache, name):
 def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
     """Infinite rewards and traced arms that do not exist are flagged; failures (NaN) are not."""
     bandit, state, query, y = cache.midway(name)
-    masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
+    shorter = query.replace(mask=query.mask.at[0].set(False))
+    masked, info = cache.tell(bandit, state, shorter, y, KEY)
+    assert int(info.observed) == int(query.size) - 1
     chex.assert_tree_all_finite(masked)
     slots = [(None, jnp.nan), (None, jnp.inf), (60, 0.0), (5000, 0.0), (-1, 0.0)]
     for arm, reward in slots:
