@@ -48,7 +48,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_merge_streams = True
-# programs that were compiled once are read again, by the next notebook or the next build
+# the next notebook and the next build load programs that were compiled before
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(DOCS / "_build" / "compiled"))
 if os.environ.get("JSKETCH_DOCS_SMALL") == "1":
     # most of the time of small notebooks is compilation
@@ -64,10 +64,10 @@ autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
 autosummary_generate = False
-# an extra that the reference does not need
+# the reference is built without this extra
 autodoc_mock_imports = ["optuna"]
 autodoc_default_options = {"exclude-members": "replace"}
-# names in backticks in docstrings are links
+# names between backticks in docstrings are links
 default_role = "py:obj"
 suppress_warnings = ["myst.header", "autosummary.import_cycle"]
 

@@ -12,7 +12,7 @@ def on_accelerator() -> bool:
 
 
 def memory() -> int | None:
-    """The memory of the default device in bytes, for a CPU that of the machine; None if unknown."""
+    """The bytes of memory of the default device, or of the machine for a CPU; None if unknown."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])

@@ -1,6 +1,6 @@
-"""One floating dtype in a computation: that of the arms, of the box or of the first example.
+"""A computation has one floating dtype: the dtype of the arms, the box or the first example.
 
-Settings with another dtype, such as `np.float64(0.01)`, and observations are converted to it.
+Observations, and settings of another dtype such as `np.float64(0.01)`, are converted to it.
 Python numbers have no dtype and are not converted.
 """
 

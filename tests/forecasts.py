@@ -28,8 +28,8 @@ def ridge(gram, ys, lam, awv):
 
 
 def spans(gram, joined, least=0.0, cut=1e-18):
-    """(a list of the features [n,r] of all examples: orthonormal coordinates in the span of the
-    first 0, 1, ... points of `joined`; the residuals / k(x,x) [m] of the points when they join).
+    """(a list, whose entry m has the features [n,r] of all examples: orthonormal coordinates in the
+    span of the first m points of `joined`; the residuals / k(x,x) of the points when they join).
     Points with residuals of at most `least`, and pivots of at most `cut` times the largest k(x,x),
     are left out."""
     features, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
@@ -66,22 +66,22 @@ def leverages(ys, joined, features, lam):
 
 
 def forgetting(ys, joined, features, lam, awv):
-    """Ridge regression in which each example is projected on the span of the points joined by its
-    arrival. Two examples have the inner product of their projections on the smaller span."""
+    """Ridge regression in which each example is projected on the span of the points that have joined
+    when it arrives. Two examples have the inner product of their projections on the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(n_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
     return ridge(projected, ys, lam, awv)
 
 
-def kors_probabilities(gram, joined, mu, beta, eps, code):
+def kors_probabilities(gram, joined, mu, beta, eps, authors_code):
     """min(1, beta tau) of every example, where tau = (1 + eps) r / (mu + r), and r is the residual
-    of a regression on the points that joined before it, each with noise mu p for its probability
-    p (mu p^2 in the authors' code)."""
+    of a regression on the points that joined before it. A point that joined with probability p has
+    noise mu p, or with `authors_code` mu p^2."""
     probabilities, joined_probabilities = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
-        noise = np.array(joined_probabilities, LD) ** (2 if code else 1) * LD(mu)
+        noise = np.array(joined_probabilities, LD) ** (2 if authors_code else 1) * LD(mu)
         lower = cholesky(gram[np.ix_(inside, inside)] + np.diag(noise))
         half = solve(lower, gram[inside, t])
         residual = max(gram[t, t] - half @ half, LD(0))

@@ -2,7 +2,7 @@
 that should fail.
 
     scripts/mutate                     all of them, half an hour on one core
-    scripts/mutate --only sketch       those whose file or description contains the word
+    scripts/mutate --only sketch       those whose file or description contains "sketch"
 
 Prints a Markdown table. Exits with status 1 if the tests of a mutation pass, unless the field
 `survives` of the mutation gives a reason.

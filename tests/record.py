@@ -1,7 +1,7 @@
 """Records the picks and predictions of every case of the tests, and compares two recordings bit by
 bit.
 
-    python tests/record.py make FILE       runs of every row of the case tables
+    python tests/record.py make FILE       records runs of every row of the case tables
     python tests/record.py compare A B     exits with status 1 if two recordings differ
 
 A refactoring must leave the recording unchanged: make one recording before it and one after it.

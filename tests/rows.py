@@ -18,8 +18,8 @@ def check_refusals(rows):
 
 
 def failing(numbers, error, function):
-    """(a copy of `function` whose calls with these numbers raise the error; the list of the first
-    argument of each call, or of the dictionary of its named arguments)."""
+    """(a function that calls `function`, except that call number n raises `error` for each n of
+    `numbers`; a list of the calls: the first argument, or a dictionary of named arguments)."""
     calls = []
 
     def fail_or_call(*values, **named):

@@ -48,7 +48,7 @@ class Problem:
         self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
 
     def state(self, dictionary=None, sums=None, **options):
-        """(a BBKB, its state after the evaluations with the arms of `dictionary`)."""
+        """(a BBKB, its state after the evaluations); the dictionary has the arms `dictionary`."""
         dictionary = self.dictionary if dictionary is None else dictionary
         sums = self.sums if sums is None else sums
         options = dict(kernel=self.kernel, regularization=self.lam, capacity=32) | options
@@ -108,6 +108,6 @@ def bounds(p, batch):
     return 1 + np.cumsum(variance[batch]), *local
 
 
-def near(actual, desired, tolerance=1e-7):
+def assert_near(actual, desired, tolerance=1e-7):
     atol = tolerance * np.max(np.abs(desired))
     np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=atol)

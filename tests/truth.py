@@ -23,8 +23,8 @@ def matern(r, nu):
 
 
 def gram(parts, x, y):
-    """The kernel's values [n,m]. `parts` lists (name, weight, lengthscale, parameter) of its
-    summands; the parameter is nu, alpha or the constant of the polynomial."""
+    """The kernel's values [n,m]. `parts` lists (name, weight, lengthscale, parameter) of the
+    kernel's summands; the parameter is nu, alpha or the constant of the polynomial."""
     total = np.zeros((len(x), len(y)), LD)
     for name, weight, scale, parameter in parts:
         if name == "gaussian":

@@ -2,13 +2,13 @@
 
 An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
 those with the largest scores form the shortlist. `choose(posterior, size, key)` picks a batch from
-it. Scores never rise as variances fall, so a batch whose scores exceed those of all candidates
-outside the shortlist is the batch that would be picked from all candidates.
+the shortlist. Scores never rise as variances fall. If the scores of a batch exceed the scores of
+all candidates outside the shortlist, the same batch would be picked from all candidates.
 
 UCB, ExpectedImprovement and LargestVariance pick one candidate after the other. Each pick is
-assumed to return its posterior mean, which lowers the variances around it (hallucination:
-Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche, Carraro, 2010).
-Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
+assumed to return its posterior mean, which lowers the variances of similar candidates
+(hallucination: Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche,
+Carraro, 2010). Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
 
 If evaluations may fail (`Chance`), a failure counts like the worst evaluated candidate: the method
 `with_failures` adjusts the scores, and draws contain failures. If evaluations have costs (`Price`),
@@ -163,24 +163,24 @@ class _SequentialAcquisition:
         indices = jnp.arange(len(mean), dtype=jnp.int32)
 
         def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            picks, free, variance, rows, best, total = carry
+            picks, free, variance, factor, best, total = carry
             if terms.price is not None:
                 free = free & (total + terms.price.cost <= terms.price.budget)
             score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
             # scores of -inf are raised, so that argmax still returns a free candidate
             arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
-            # the row of the Cholesky factor: scaled covariances of the pick with all candidates
-            row = covariance[arm] - matmul(rows[:, arm], rows)
+            # a row of the Cholesky factor: scaled covariances of the pick with all candidates
+            row = covariance[arm] - matmul(factor[:, arm], factor)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
             picked = arm
             if terms.price is not None:
                 picked, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
             picks, free = put(picks, i, picked), free & (indices != arm)
             variance = jnp.maximum(variance - jnp.square(row), 0)
-            return picks, free, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
+            return picks, free, variance, put(factor, i, row), jnp.maximum(best, mean[arm]), total
 
-        picks, rows = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
-        start = picks, free, diagonal, rows, threshold, jnp.zeros((), mean.dtype)
+        picks, factor = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
+        start = picks, free, diagonal, factor, threshold, jnp.zeros((), mean.dtype)
         return lax.fori_loop(0, size, pick, start)[0]
 
 
@@ -251,7 +251,7 @@ class TopTwo(_DrawAcquisition):
         draws = _draws(posterior, size, draw_key)
         picks_second = jax.random.uniform(coin_key, (size,)) >= self.leader
         is_best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
-        # the best candidate moves to the last place, where it is picked if no other one is free
+        # the best candidate moves to the last place: it is picked only if no other one is free
         last = jnp.min(jnp.where(jnp.isfinite(draws), draws, jnp.inf), 1, keepdims=True) - 1
         draws = jnp.where(picks_second[:, None] & is_best & jnp.isfinite(draws), last, draws)
         return _distinct_maxima(draws, size)
@@ -260,13 +260,13 @@ class TopTwo(_DrawAcquisition):
 @struct.dataclass
 class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the shortlist in `draws` draws: the batch that
-    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, those
-    whose values are most often among the k largest of a list with the values of a draw and the
-    posterior means of evaluated and pending candidates. Ties are broken by mean + std."""
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, the
+    candidates that are most often among the k best, where the values of a draw are ranked together
+    with the posterior means of evaluated and pending candidates. Ties are broken by mean + std."""
 
     # number of draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
-    # k, where the k best candidates are sought
+    # k, the number of best candidates that are sought
     top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:

@@ -38,8 +38,8 @@ from jsketch.types import Arms, PRNGKey
 
 # numbers folded into the key of `suggest`, one for each use; `model.SUBSAMPLE_KEY` is another
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
-LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more of them help little
-BUDGET_TOLERANCE = 1e-6  # share of the budget by which the total cost may exceed it
+LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more inducing points help little
+BUDGET_TOLERANCE = 1e-6  # the total cost may exceed the budget by this share of the budget
 
 
 class Scores(NamedTuple):
@@ -137,7 +137,7 @@ def suggest(
                  such as graphs. It replaces the arguments candidates and columns, and is divided by
                  the mean of its diagonal
     errors       [n] standard errors of the values, at least 0, for example if values are means of
-                 repeats. Their squares are added to the fitted noise variance. Errors are ignored
+                 repeats. Squared errors are added to the fitted noise variance. Errors are ignored
                  if there are fewer than 2 values, or if all values are equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated

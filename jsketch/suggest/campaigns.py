@@ -66,7 +66,7 @@ def join_campaigns(
             "values and errors must hold one number for each of the arms; the shapes are"
             f" {values.shape}, {errors.shape} and {np.shape(arms)}."
         )
-    centre, scale = _moments(_without_outliers(values[~np.isnan(values)]))
+    centre, scale = _moments(_limit_outliers(values[~np.isnan(values)]))
     scale = scale if scale > 0 else 1.0
     sample_size = LARGEST_EARLIER // max(len(earlier), 1)
     tables, all_values, campaign = [table], [values], [np.zeros(len(table), int)]
@@ -82,7 +82,7 @@ def join_campaigns(
         x, y = x[observed], y[observed]
         if not np.isfinite(y).all():
             raise ValueError("the values of an earlier campaign must be finite, or NaN.")
-        y = _without_outliers(y)
+        y = _limit_outliers(y)
         mean, deviation = _moments(y)
         tables.append(x)
         all_values.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
@@ -101,8 +101,8 @@ def join_campaigns(
     )
 
 
-def _without_outliers(values: np.ndarray) -> np.ndarray:
-    """The values [m] with poor outliers raised to the `outlier_limit`, as in `fit`."""
+def _limit_outliers(values: np.ndarray) -> np.ndarray:
+    """The values [m], with poor outliers raised to the `outlier_limit` as in `fit`."""
     return np.maximum(values, outlier_limit(values)) if len(values) else values
 
 

@@ -123,16 +123,18 @@ def choose_batch(
     scores = scores_of(acquisition, mean, variance, threshold, terms)
     shuffled_scores = jnp.where(excluded, -jnp.inf, scores)[shuffled]
     top = getattr(acquisition, "top", 1)  # of `ProbabilityOfBest`
-    is_evaluated = jnp.zeros(len(mean), bool).at[index].max(is_used)
-    best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
+    evaluated_or_pending = jnp.zeros(len(mean), bool).at[index].max(is_used)
+    used_means = jnp.where(evaluated_or_pending, mean, -jnp.inf)
+    best_means = lax.top_k(used_means, min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
         """(rows [batch]; their joint expected improvement [], 0 without groups). The rows come
-        from the `available` [A] candidates of a shortlist of `size`; `score` [A] is shuffled."""
+        from the `available` [A] candidates of a shortlist of `size`; `score` [A] has the order of
+        `shuffled`."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with the cheapest shortlisted, a batch ends only when the budget pays for no candidate
+            # the cheapest are shortlisted: a batch ends only when the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)

@@ -144,8 +144,8 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     first = np.unique(length_index, return_index=True)[1]  # the first column of each lengthscale
     with np.errstate(over="ignore"):
         # the distance between two categories or two fingerprints is at most 1
-        widths = np.where(kinds[first] == "numbers", (highest - lowest)[first], 1)
-        squared = np.square(widths / length)
+        ranges = np.where(kinds[first] == "numbers", (highest - lowest)[first], 1)
+        squared = np.square(ranges / length)
         total = squared.sum()
     if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
         at = int(np.argmax(squared))
@@ -220,7 +220,7 @@ def check_vector(
     name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
 ) -> np.ndarray:
     """The value as an array [count]. Raises ValueError for another shape, and for numbers that are
-    not valid. In the messages, `name` is the name of the argument, `of` names the things that its
+    not valid. In the messages, `name` is the name of the argument, `of` names the things that the
     numbers belong to, and `valid` describes valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
@@ -253,7 +253,7 @@ def unavailable_candidates(
 
 def outlier_limit(values: np.ndarray) -> float:
     """The limit to which smaller values are raised. It is twice as far below the median of the
-    values [m] as the largest value is above the median, or -inf if no value is above the median.
+    values [m] as the largest value is above the median. It is -inf if no value is above the median.
 
     Poor outliers, such as spikes of an energy, would make the fitted signal variance so large that
     the differences between good candidates would be lost.

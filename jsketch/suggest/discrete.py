@@ -83,7 +83,7 @@ class Tanimoto:
 
     def gram(self, x: Array, y: Array) -> Array:
         x = jnp.asarray(x)
-        y = jnp.asarray(y, x.dtype)  # words of both are joined alike
+        y = jnp.asarray(y, x.dtype)  # with one dtype, words of x and y are joined alike
         if self.packed:
             size_x = lax.population_count(x.astype(jnp.int32)).sum(1).astype(x.dtype)
             size_y = lax.population_count(y.astype(jnp.int32)).sum(1).astype(x.dtype)
@@ -124,4 +124,4 @@ class MinMax:
 
     def check_inputs(self, x: Any) -> None:
         """Raises ValueError for negative numbers, for which the ratio is not a kernel."""
-        _check_entries(x, lambda t: t < 0, "numbers, at least 0")
+        _check_entries(x, lambda t: t < 0, "numbers of at least 0")

@@ -37,8 +37,8 @@ class Columns(NamedTuple):
     width: int
 
     @property
-    def lengthscales(self) -> int:
-        """The number of lengthscales."""
+    def n_lengthscales(self) -> int:
+        """The number of lengthscales of the columns."""
         return self.width if self.kind == "numbers" else 1
 
 
@@ -54,14 +54,14 @@ def groups_of(columns: Sequence[Columns]) -> Iterator[Group]:
     """Yields the `Group` of each of the columns, from left to right."""
     column = length = 0
     for group in columns:
-        next_column, next_length = column + group.width, length + group.lengthscales
+        next_column, next_length = column + group.width, length + group.n_lengthscales
         yield Group(group.kind, slice(column, next_column), slice(length, next_length))
         column, length = next_column, next_length
 
 
 def n_lengthscales(columns: Sequence[Columns]) -> int:
     """L, the number of lengthscales of a `Mixed` kernel of these columns."""
-    return sum(group.lengthscales for group in columns)
+    return sum(group.n_lengthscales for group in columns)
 
 
 def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,8 +89,8 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 class Mixed:
     """Matern 5/2 kernel of the distance sqrt(sum of squared distances / lengthscale^2).
 
-    The distance of numbers is their difference. The distance of two different categories is 1, and
-    so is that of two fingerprints without a common bit.
+    The distance of numbers is their difference. Two different categories have the distance 1, and
+    so do two fingerprints without a common bit.
     """
 
     # [L], one for each numeric column, category and fingerprint, in the order of the columns
@@ -120,7 +120,7 @@ class Mixed:
         index = np.flatnonzero(kinds != "bits").astype(np.int32)
         if len(index):
             length_index = length_index[index].astype(np.int32)
-            # one-hot columns of two different categories are sqrt(2) apart; `unit` makes it 1
+            # two one-hot categories are sqrt(2) apart; divided by `unit`, the distance is 1
             unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
             column_length = length[length_index] * aligned(unit.astype(x.dtype), length)
             squared = squared_distances(x[:, index], y[:, index], column_length)

@@ -319,7 +319,8 @@ class LeftOut(NamedTuple):
     std: np.ndarray  # [k], standard deviations of the predictions, noise included
     # [k], weights of the values in `explained`; equal weights if no `errors` are given
     weight: np.ndarray
-    log_likelihood: float  # marginal, of the k values, maximised over the scale, up to a constant
+    # marginal log likelihood of the k values at the scale that maximises it, up to a constant
+    log_likelihood: float
 
     def __repr__(self) -> str:
         return short_repr(self)

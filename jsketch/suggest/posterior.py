@@ -39,9 +39,9 @@ class Posterior:
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
     weights: Array  # [N]; the mean at x is their product with k(points, x)
-    # [N, N]; the evaluations reduce the variance of f(x) by |half k(points, x)|^2. `half` is L^-1
-    # with Cov y = L L^T. On a sketch it is a root of I - (I + Z^T Z / ratio)^-1 (rows of Z: the
-    # features of evaluations) times the matrix that maps k(points, x) to the features of x.
+    # [N, N]; the evaluations reduce the variance of f(x) by |half k(points, x)|^2. `half` is L^-1,
+    # where Cov y = L L^T. On a sketch it is R F, where F maps k(points, x) to the features of x,
+    # R^T R = I - (I + Z^T Z / ratio)^-1, and the rows of Z are the features of the evaluations.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
@@ -84,7 +84,7 @@ def condition_sketched(
     """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
     sketch, _ = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # this factor scales the sum of the noise and the error of a value to the variance `ratio`
+    # times this factor, the sum of the noise and the error of a value has the variance `ratio`
     share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)

@@ -43,9 +43,10 @@ class Gain(NamedTuple):
     # row of the best evaluated candidate, by posterior means (by values if the model is not fitted)
     best: int
     of_any: np.ndarray  # [D] draws of f at the best unevaluated candidate minus f at `best`, >= 0
-    of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
+    of_batch: np.ndarray  # [D], as `of_any` for the best candidate of the batch; empty without one
     observed: int  # number of evaluations with a value
-    most: float = np.inf  # largest possible value minus the `best_measured` one
+    # the largest gain within the bounds: the largest possible value minus the `best_measured` one
+    limit: float = np.inf
 
 
 def possible_gain(
@@ -61,7 +62,7 @@ def possible_gain(
     key: PRNGKey | None = None,
 ) -> Gain | None:
     """Draws of the gain. If the model is not fitted, all draws are the largest gain that the bounds
-    allow; without an upper bound, or without any value, the result is None.
+    allow, and the result is None if there is no upper bound or no value.
 
     Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
     the smallest and the largest possible value; the gain is at most the largest possible value
@@ -72,19 +73,19 @@ def possible_gain(
     fitted one and rougher ones (LENGTHSCALE_DIVISORS), and `of_any` has the draws of the model
     with the largest quantile PROBABILITY. A rougher model is left out if its log likelihood is
     lower than that of the fitted model by more than LIKELIHOOD_MARGIN. The standard deviations of a
-    model are multiplied by its `LeftOut.error_ratio`, but by at least 1 for the fitted model and at
-    least MIN_INFLATION for the others.
+    model are multiplied by its `LeftOut.error_ratio`, but by at least 1 for the fitted model and by
+    at least MIN_INFLATION for a rougher one.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
-    rows, most, count = np.asarray(batch, int), np.inf, int(data.observed.sum())
+    rows, limit, count = np.asarray(batch, int), np.inf, int(data.observed.sum())
     if bounds is not None and count:
         row, value = best_measured(data.arms, data.values)
-        most = max(bounds[1] - value, 0.0)
+        limit = max(bounds[1] - value, 0.0)
     if not model.fitted:
-        if not np.isfinite(most):
+        if not np.isfinite(limit):
             return None
-        return Gain(row, np.full(1, most), np.full(min(len(rows), 1), most), count, most)
+        return Gain(row, np.full(1, limit), np.full(min(len(rows), 1), limit), count, limit)
     features = data.library.features
     unavailable = np.zeros(len(features), bool)
     unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
@@ -119,8 +120,8 @@ def possible_gain(
             of_batch = np.maximum(best_of_batch - f[:, 0], 0)
         gains.append((np.maximum(best_unevaluated - f[:, 0], 0), of_batch))
     of_any = max((gain[0] for gain in gains), key=lambda draws: np.quantile(draws, PROBABILITY))
-    of_batch = np.minimum(gains[0][1], most)
-    return Gain(best, np.minimum(of_any, most), of_batch, count, most)
+    of_batch = np.minimum(gains[0][1], limit)
+    return Gain(best, np.minimum(of_any, limit), of_batch, count, limit)
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
@@ -135,7 +136,7 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
     """The row of the best evaluated candidate when a campaign ends: the best measured one if its
     value is within `at_most` of the largest possible value, or else `gain.best`."""
-    return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
+    return best_measured(arms, values)[0] if gain.limit <= at_most else gain.best
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
@@ -150,7 +151,7 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
     """Whether, with probability PROBABILITY, the gain is at most `at_most`. If there are fewer than
     MIN_VALUES values, the best one must also be within `at_most` of the largest possible value."""
-    if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
+    if gain is None or (gain.observed < MIN_VALUES and gain.limit > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
 
@@ -166,9 +167,9 @@ def _draws(
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array]:
-    """(row of the best candidate; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of
-    unevaluated candidates, and of the batch, in units of the signal). The best candidate is row
-    `best`, or if `best` is -1 the evaluated candidate with the largest mean."""
+    """(row of the best candidate; draws [DRAWS, 1 + size + B] of f at the best candidate, at a
+    shortlist of unevaluated candidates, and at the batch, in units of the signal). The best
+    candidate is row `best`, or if `best` is -1 the evaluated candidate with the largest mean."""
     features = arrays.features
     gp_posterior = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(gp_posterior, features)

@@ -25,7 +25,7 @@ from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
 from jsketch.warn import warn
 
-RUN_KIND = "jsketch tuning"  # the kind of run, which its file contains
+RUN_KIND = "jsketch tuning"  # the kind of run in the first line of its file
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class _Run:
             raise
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
-        previous = self.result()._best_index()
+        previous_index = self.result()._best_index()
         self.evaluations[i] = replace(
             self.evaluations[i], value=value, error=error, seconds=seconds
         )
@@ -291,20 +291,23 @@ class _Run:
                 [np.asarray(e.point).tolist(), e.value, e.error, e.seconds]
                 for e in self.evaluations
             ]
-            # the header is enough to resume a run
+            # the header is enough to resume a run, and the state {} is empty
             self.file.save({}, initial=self.initial, evaluations=rows)
         result = self.result()
         count, index = len(result.evaluations), result._best_index()
-        if self.progress and index is not None and (index != previous or count == self.horizon):
+        is_shown = index != previous_index or count == self.horizon
+        if self.progress and index is not None and is_shown:
             best = result.evaluations[index]
             line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
             print(line, file=sys.stderr, flush=True)
 
     def load(self) -> None:
+        """Restores the evaluations of the file, if there are any."""
         saved = None if self.file is None else self.file.load()
         if saved is not None and self.file is not None:
-            self.initial = saved[0]["initial"]
-            for coordinates, *outcome in saved[0]["evaluations"]:
+            header, _ = saved
+            self.initial = header["initial"]
+            for coordinates, *outcome in header["evaluations"]:
                 point = np.asarray(coordinates)
                 self.evaluations.append(Evaluation(point, self.domain.candidate(point), *outcome))
             if self.progress:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_problems import ARMS, ASK, Problem, batch_of, bounds, near
+from small_problems import ARMS, ASK, Problem, assert_near, batch_of, bounds
 
 from jsketch.bandits import BBKB
 from jsketch.bandits.batches import adaptive_batch
@@ -91,7 +91,7 @@ def test_local_bounds_of_all_arms_are_those_of_lemma_3():
         for guaranteed in (False, True):
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             slots = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
-            near(local_bounds(state, p.kernel, p.lam, *slots, guaranteed), expected)
+            assert_near(local_bounds(state, p.kernel, p.lam, *slots, guaranteed), expected)
         n_different += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert n_different >= 1
 

@@ -125,7 +125,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     assert end.too_early == (end.gain > end.tolerance)
     # within the tolerance of an upper bound, the verdict names the best measured candidate
     first, values = arms[:5], VALUES[arms[:5]]
-    bounded = gains[1]._replace(best=int(first[values.argmin()]), most=0.0)
+    bounded = gains[1]._replace(best=int(first[values.argmin()]), limit=0.0)
     monkeypatch.setattr(stopping, "possible_gain", lambda *args, **options: bounded)
     gain = np.delete(truth, first).max() - truth[first[values.argmax()]]
     assert calibration.campaign(problem, 3).gain == gain

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
-from small_problems import KEY, near, random_problems
+from small_problems import KEY, assert_near, random_problems
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, Evaluations
@@ -74,7 +74,7 @@ def test_variances_against_the_exact_ones():
         residual = residuals(p.kernel, state)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
         assert (residual >= 0).all() and (residual[in_dictionary] == 0).all()
-        near(rho, p.counts @ dense_residual, 1e-6)
+        assert_near(rho, p.counts @ dense_residual, 1e-6)
         assert lower <= logdet * (1 + 1e-9) <= lower + rho / p.lam + 1e-7
 
 

@@ -69,7 +69,7 @@ def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
     assert choose(acquisition, posterior(**terms), KEY).tolist() == picks
 
 
-def test_frequencies_of_draws():
+def test_picks_are_as_frequent_as_candidates_are_best_in_draws():
     """ProbabilityOfBest picks the candidates that are most often the best. The first pick of
     Thompson is a candidate as often as this candidate is the best one. The first pick of TopTwo is
     the second best one half of the time."""

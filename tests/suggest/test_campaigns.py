@@ -53,9 +53,8 @@ def test_the_first_batch_follows_an_earlier_campaign():
 
 
 def test_candidates_of_earlier_campaigns_are_excluded_and_outliers_have_no_effect():
-    """With replicates evaluated candidates may be suggested again, but not those of other
-    campaigns. One value of the present campaign sets the level of the earlier ones. Poor outliers
-    count as in `suggest`."""
+    """Candidates of earlier campaigns are not suggested, even with `replicates`. A single present
+    value is the mean of the shifted earlier values. Poor outliers are limited as in `suggest`."""
     joined = join_campaigns(X, [0], [87.3], [(OLD, truth(OLD))])
     assert joined.values[1:].mean() == pytest.approx(87.3)
     found = suggest(**joined._asdict(), replicates=True, batch=8, key=KEY)
@@ -155,7 +154,7 @@ def test_the_library_and_the_joined_campaigns_have_the_same_scale(tmp_path):
     np.testing.assert_array_equal(read.library.features, joined[:40, :-2])
 
 
-def test_sheets_that_do_not_fit_are_refused(tmp_path):
+def test_unsuitable_sheets_and_options_are_refused(tmp_path):
     for change, words in (
         (lambda old: old.drop(columns="c"), "old.csv has no column 'c'"),
         (lambda old: old[:2], "has 2 values in the column 'value'"),
@@ -174,8 +173,8 @@ def test_sheets_that_do_not_fit_are_refused(tmp_path):
     check_refusals(rows)
 
 
-def test_a_column_that_varies_between_the_campaigns_only(tmp_path):
-    """Both campaigns determine the scale of the column, which is constant in the present one."""
+def test_a_column_may_be_constant_in_the_present_campaign(tmp_path):
+    """The scale of the column is its range over both campaigns."""
     sheets(tmp_path)
     frame = pd.read_csv(tmp_path / "new.csv")
     frame.assign(c=0.5).to_csv(tmp_path / "new.csv", index=False)

@@ -71,7 +71,7 @@ def test_failures_are_recorded_and_become_rare():
     assert found.best_value < 0.5
 
 
-def test_errors_that_are_not_caught_end_the_run_with_its_result():
+def test_an_uncaught_error_ends_the_run_and_has_its_result():
     raise_at_ten, calls = failing([10], KeyError("broken"), loss)
     with pytest.raises(KeyError) as error_info:
         minimize(raise_at_ten, SPACE, 20, catch=ValueError, progress=False)

@@ -1,4 +1,4 @@
-"""Poor outliers are raised to a limit, twice as far below the median as the best is above it."""
+"""Poor outliers are raised to a limit: twice as far below the median as the best value is above."""
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ def with_spikes(size):
     return values
 
 
-def test_the_lowest_value_is_twice_as_far_below_the_median_as_the_best_is_above_it():
+def test_the_limit_is_twice_as_far_below_the_median_as_the_best_value_is_above():
     assert outlier_limit(np.array([0.0, 5.0, 7.0, 8.0, 9.0])) == 3.0
     assert outlier_limit(np.array([1.0, 4.0])) == -0.5
     # no value is above the median
@@ -48,7 +48,7 @@ def test_the_size_of_a_spike_changes_nothing(size):
 
 
 def test_spikes_do_not_hide_the_other_values():
-    """Without the limit the fitted signal is that of the spikes."""
+    """Without the limit the model fits the spikes, and predicts other values badly."""
     spiked = with_spikes(50.0)
     others = np.setdiff1d(np.arange(80), ARMS)
     errors = []
@@ -59,7 +59,7 @@ def test_spikes_do_not_hide_the_other_values():
     assert 4 * errors[0] < errors[1]
 
 
-def test_limits_that_are_given_hold_on_both_sides():
+def test_given_limits_clip_small_and_large_values():
     model = fit(LIBRARY, ARMS, VALUES, limits=(0.2, 0.9))
     same = fit(LIBRARY, ARMS, np.clip(VALUES, 0.2, 0.9), limits=(-np.inf, np.inf))
     assert model.limits == (0.2, 0.9)

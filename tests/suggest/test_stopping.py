@@ -9,7 +9,7 @@ from jsketch.suggest import leave_one_out, library, predict, stopping, suggest
 
 
 def problem(seed, peak=False):
-    """(200 candidates, 20 of them, values of these with noise), and the noiseless values of all."""
+    """((library of 200 candidates, 20 arms, their noisy values), values of all without noise)."""
     random = np.random.default_rng(seed)
     x = random.uniform(size=(200, 2))
     f = 0.3 * np.sin(3 * x[:, 0])
@@ -29,7 +29,7 @@ def test_predictions_of_the_library_are_those_of_the_batch():
 
 
 def test_a_narrow_peak_is_no_reason_to_stop():
-    """The rule names an evaluated candidate, and does not stop before the peak is evaluated."""
+    """`gain.best` is evaluated, and the rule does not stop before the peak is evaluated."""
     for seed in range(4):
         data, f = problem(seed, peak=True)
         _, arms, values = data
@@ -50,8 +50,8 @@ def test_nothing_is_gained_above_a_bound():
     gain = stopping.possible_gain(*data, model, bounds=bounds)
     assert gain.of_any.max() == 0 and stopping.should_stop(gain, 0.0)
     few = gain._replace(observed=stopping.MIN_VALUES - 1)
-    # few values are enough where one of them reaches the bound
-    assert stopping.should_stop(few, 0.0) and not stopping.should_stop(few._replace(most=1.0), 0.0)
+    # fewer than MIN_VALUES values are enough if one of them reaches the bound
+    assert stopping.should_stop(few, 0.0) and not stopping.should_stop(few._replace(limit=1.0), 0.0)
     assert not stopping.should_stop(None, 1.0)
 
 

@@ -116,7 +116,7 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
     assert found.rows.tolist() == rows
 
 
-def test_scores_of_all_candidates(sketched):
+def test_scores_of_all_candidates_are_those_of_the_dense_posterior(sketched):
     """Means and deviations are those of `dense`, and the first pick has the largest score."""
     found = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
     mean, covariance = dense(np.arange(A), ARMS, ERRORS)
@@ -170,7 +170,7 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
         suggest_batch(values=values, pending=[3, 40, 29], batch=53)
 
 
-def test_a_batch_has_one_value_of_a_column():
+def test_candidates_of_a_batch_have_the_same_label():
     """The group with the largest expected improvement is chosen."""
     rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):

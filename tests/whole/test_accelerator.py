@@ -21,7 +21,7 @@ def runs(name):
 
 
 @by_name(["bbkb_global", "bbkb_global_local"], ["bbkb_global_local"])
-def test_runs_are_the_same(name, monkeypatch):
+def test_runs_are_those_of_the_program_for_a_cpu(name, monkeypatch):
     """The working sets are so small that every batch needs several."""
     expected = runs(name)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
@@ -32,7 +32,7 @@ def test_runs_are_the_same(name, monkeypatch):
     np.testing.assert_allclose(accelerated.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
 
 
-def test_blocks_with_missing_labels(monkeypatch):
+def test_a_block_with_missing_labels_gives_the_weights_of_the_program_for_a_cpu(monkeypatch):
     """70 examples in three panels; examples without a label change no weight."""
     random = np.random.default_rng(1)
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)

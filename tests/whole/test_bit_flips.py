@@ -88,6 +88,7 @@ def record(path):
     return outputs.read_record(folder)
 
 
+# {kind: (file, function that reads the file, and first writes it if it is missing)}
 KINDS = dict(
     stream=("saved.stream", stream),
     arms=("arms.saved", run),

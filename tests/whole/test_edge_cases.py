@@ -62,7 +62,7 @@ class Indefinite:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_kernel_that_is_not_positive_is_warned_of_and_has_no_leverage_scores():
+def test_an_indefinite_kernel_is_warned_of_and_has_no_leverage_scores():
     with pytest.warns(UserWarning, match="not positive semi-definite on these arms"):
         begin(BKB(Indefinite()))
     with pytest.raises(ValueError, match="not positive semi-definite"):
@@ -71,7 +71,7 @@ def test_a_kernel_that_is_not_positive_is_warned_of_and_has_no_leverage_scores()
     begin(BKB(kernels.Scaled(KERNEL, 0.0)))
 
 
-def test_degenerate_arms_are_warned_of():
+def test_repeated_arms_and_constant_features_are_warned_of():
     x = features()
     with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warnings_list:
         begin(BKB(KERNEL), jnp.concatenate([x, x[:1]]))
@@ -95,7 +95,7 @@ def test_a_batch_that_fills_its_capacity_is_warned_of():
 # Traced values
 
 
-def test_a_traced_feature_that_is_no_row_of_the_table_is_not_a_number():
+def test_a_traced_feature_that_is_no_row_of_the_table_gives_nan():
     kernel = kernels.Precomputed(jnp.asarray(TABLE))
     traced = jnp.array([[[2.0]], [[40.0]], [[-1.0]], [[0.5]]])
     gram = jax.vmap(lambda x: kernel.gram(x, ROWS[:3]))(traced)
@@ -146,7 +146,7 @@ def test_drive_ends_where_the_posterior_is_not_finite():
     assert error_info.value.driven.t >= 1
 
 
-def test_rewards_are_finite_in_the_dtype_of_the_domain():
+def test_rewards_must_be_finite_in_the_dtype_of_the_domain():
     """1e300 is finite in float64 and infinite in float32."""
     single = Arms(jnp.asarray(X, jnp.float32))
     with pytest.raises(ValueError, match="infinite in float32"):
@@ -157,8 +157,8 @@ def test_rewards_are_finite_in_the_dtype_of_the_domain():
 
 
 @pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")
-def test_a_negative_diagonal_has_no_samples():
-    """No shift of the diagonal is large enough, and the search for one ends."""
+def test_samples_of_a_negative_definite_kernel_are_refused():
+    """The search for a shift of the diagonal ends, although no shift is large enough."""
     table = -jnp.eye(5)
     bandit = TS(kernels.Precomputed(table), batch=2, capacity=4)
     with pytest.raises(ValueError, match="not positive semi-definite"):
@@ -177,7 +177,7 @@ def test_bless_ends_on_any_kernel(scale):
     assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
 
 
-def test_regret_of_constant_rewards_is_that_of_the_uniform_policy():
+def test_the_regret_ratio_of_constant_rewards_is_one():
     for constant in (0.0, 0.1, -1e9):
         ratio = loops.regret_ratio(jnp.zeros((2, 3)), jnp.full(7, constant))
         np.testing.assert_array_equal(ratio, np.ones((2, 3)))

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 import jsketch
 
 ROOT = Path(__file__).parents[2]
-# the packages of the extras cannot be imported
+# a program in which the packages of the extras cannot be imported
 WITHOUT_EXTRAS = """
 import sys
 for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm river".split():
@@ -33,7 +33,7 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The path of a wheel that is built from a copy, without files of earlier builds."""
+    """The path of a wheel, built from a copy that has no files of earlier builds."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -90,7 +90,7 @@ def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamp
     (tmp_path / "pyproject.toml").write_text("")
     binaries = tmp_path / ".venv/bin"
     binaries.mkdir(parents=True)
-    for python in (tmp_path / "base", binaries / "python"):  # they only record their arguments
+    for python in (tmp_path / "base", binaries / "python"):  # scripts that record their arguments
         python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
         python.chmod(0o755)
     if stamped:

@@ -56,7 +56,7 @@ def test_bandits_have_the_dtype_of_the_arms(name):
     chex.assert_trees_all_equal_shapes_and_dtypes(before, after)
 
 
-def test_bandits_over_points_have_the_dtype_of_init():
+def test_bandits_over_points_have_the_dtype_given_to_init():
     def one_round(bandit, x, y):
         state = bandit.init(2, KEY, jnp.float32)
         picked = bandit.pull(state, x[bandit.choose(state, KEY, x)])
@@ -68,7 +68,7 @@ def test_bandits_over_points_have_the_dtype_of_init():
 
 
 @pytest.mark.parametrize("kind", [KUCB, EKUCB, CBBKB, SharedEmbedding])
-def test_bandits_with_contexts_have_the_dtype_of_init(kind):
+def test_bandits_with_contexts_have_the_dtype_given_to_init(kind):
     """The points and the rewards of clients may be integers."""
     bandit = with_float64_numbers(kind(GAUSSIAN, max_history=8))
     clients = (bandit.clients,) if kind is SharedEmbedding else ()
@@ -101,7 +101,7 @@ def test_forecasters_have_the_dtype_of_the_first_example(name):
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb"])
 def test_optimisers_have_the_dtype_of_the_box(name, numbers):
-    """With Python numbers in the kernel the posterior has the dtype of the box as well."""
+    """The posterior has the dtype of the box also if the kernel has Python numbers."""
 
     def one_round(optimizer, box, y):
         state = optimizer.init(box, KEY, horizon=6)

@@ -47,7 +47,7 @@ def blocks(text, language="python"):
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
     """The block has at most 10 lines, and no warning appears in JAX's default configuration."""
     (tmp_path / "block.py").write_text(code)
-    # the variable may be set for the tests, and is not part of the default configuration
+    # JAX_ENABLE_X64 may be set for the tests, and is not part of the default configuration
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
     process = subprocess.run(
         [sys.executable, "block.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -101,7 +101,7 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("file", FILES_WITH_LINKS, ids=lambda file: str(file.relative_to(ROOT)))
-def test_links_exist(file):
+def test_targets_of_links_exist(file):
     if "_build" in file.parts:
         pytest.skip("built by scripts/docs")
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", file.read_text())
@@ -110,7 +110,7 @@ def test_links_exist(file):
     assert [link for link in missing if not link.endswith("gallery.md")] == []
 
 
-def test_files_and_scripts_exist():
+def test_files_that_the_text_names_exist():
     text = README + (ROOT / "CONTRIBUTING.md").read_text()
     named = set(re.findall(r"`((?:jsketch|experiments|tests|scripts)/[\w/.-]+)", text))
     assert len(named) > 10

@@ -1,4 +1,4 @@
-"""THEORY.md, its citations and the mutations name sections, files and texts that exist."""
+"""The modules that THEORY.md names, the sections that are cited, and the texts of mutations exist."""
 
 import importlib
 import operator
@@ -16,7 +16,7 @@ SECTIONS = set(re.findall(rf"^\*\*({NUMBER}) ", THEORY, flags=re.M))
 CITATION = re.compile(rf"THEORY ({NUMBER}(?:(?:, | to | and ){NUMBER})*)")
 
 
-def test_every_citation_has_its_section():
+def test_cited_sections_of_theory_exist():
     cited = 0
     for folder in ("jsketch", "experiments", "tests", "docs"):
         for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")):
@@ -27,7 +27,7 @@ def test_every_citation_has_its_section():
     assert cited > 50  # the pattern finds citations
 
 
-def test_the_text_names_modules_and_functions():
+def test_modules_and_functions_that_theory_names_exist():
     named = re.findall(
         r"`((?:bandits|box|loops|online|posterior|problems|search|sketch)\.[a-z_.]+)`", THEORY
     )

@@ -235,7 +235,7 @@ def traced_width(width):
     return jax.eval_shape(BKB(KERNEL, width=width).ask, begin(BKB(KERNEL)), KEY)
 
 
-def test_kernels_and_their_inputs_are_refused():
+def test_invalid_kernels_and_inputs_are_refused():
     for kernel, x, words in [
         (discrete.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
         (discrete.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),

@@ -35,7 +35,7 @@ KERNEL = kernels.Gaussian(0.5)
 
 @pytest.fixture(scope="module")
 def results():
-    """A result of every kind, with its name."""
+    """Pairs (object, beginning of its repr), one of every kind."""
     arms = problems.GaussianArms(Arms(jnp.asarray(X)), jnp.asarray(np.sin(3 * X).sum(1)), 0.1)
     bandit, key = BBKB(KERNEL, capacity=32), jax.random.key(0)
     run = loops.run(Uniform(), arms, key, 20)
@@ -75,10 +75,10 @@ def results():
 
 
 def test_every_repr_is_short(results):
-    for value, name in results:
+    for value, beginning in results:
         text = repr(value)
         lines = text.splitlines()
-        assert text.startswith(name), text
+        assert text.startswith(beginning), text
         assert len(lines) <= show.LINES and max(map(len, lines)) <= show.WIDTH + 10, text
         assert " at 0x" not in text, text
 
@@ -98,7 +98,7 @@ def test_results_show_their_best_values_and_flags(results):
         assert html.startswith("<table>") and html.count("<tr>") == len(value.summary())
 
 
-def test_arrays_functions_and_traced_values():
+def test_texts_of_arrays_functions_and_traced_values():
     assert show.text(np.arange(3)) == "[0, 1, 2]" and show.text(np.float32(0.25)) == "0.25"
     assert show.text(jnp.zeros((3, 4), jnp.float32)) == "float32[3, 4]"
     assert show.text(lambda x: x) == "<lambda>" and show.text(np.sin) == "sin"
@@ -131,7 +131,7 @@ CALLABLES = [
 
 
 @pytest.mark.parametrize("function", CALLABLES, ids=lambda one: one.__name__)
-def test_every_argument_is_the_nearest_to_its_misspelling(function):
+def test_the_message_on_a_misspelled_argument_names_the_right_one(function):
     for name in inspect.signature(function).parameters:
         advice = rf"{function.__name__} has no argument {name}_: did you mean {name}\?"
         with pytest.raises(TypeError, match=advice):
@@ -152,7 +152,7 @@ def test_help_documents_every_field(package):
             assert entries.get(field.name), f"{kind.__name__}.{field.name}"
 
 
-def test_fields_of_a_base_are_documented_by_its_comments():
+def test_fields_of_a_base_class_are_documented_by_its_comments():
     help_of = inspect.getdoc(BBKB)
     assert help_of.startswith("BBKB over finite arms")
     lines = [line.split(maxsplit=1) for line in help_of.splitlines() if line[:1] != " "]

@@ -367,7 +367,7 @@ def _values(
         more = f" and {bad.size - MAX_QUOTED} more" if bad.size > MAX_QUOTED else ""
         examples = [f'"{word}=..."' for word in words.iloc[bad].unique()[:MAX_QUOTED]]
         raise ValueError(
-            f"{place}: these cells are not clear as values: {', '.join(quoted)}{more}; write a"
+            f"{place}: these cells cannot be read as values: {', '.join(quoted)}{more}; write a"
             " number such as 45.3 (0 if nothing was found), 'failed' if the experiment gave no"
             " result, or nothing if it was not measured; or state what these cells mean with"
             f" --read {' '.join(examples)}, where ... is a number, 'failed' or nothing."
@@ -403,8 +403,8 @@ def _labels(table: Table, column: str) -> np.ndarray:
 
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column; a sequence has those of each varying site. `kind` is a field of
-    `Kinds`; if None, it is guessed. `notes` gets a sentence if the reading may surprise."""
+    """The features of a column, or of each varying site of a column of sequences. `kind` is a field
+    of `Kinds`; None: it is guessed. `notes` gets a sentence if the reading may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind in ("smiles", "bits"):
@@ -457,7 +457,7 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
 
 
 def _advice(name: str) -> str:
-    """The end of the message on a column of too many words."""
+    """The options that read a column with too many words for a category."""
     if SMILES in name.casefold():
         return f'--smiles "{name}" reads them as molecules.'
     return (
@@ -549,7 +549,7 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
 
 
 def _check_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
-    """Raises ValueError, with the first cell of a column where `wrong` [n] is true."""
+    """Raises ValueError for the first cell of the column at which `wrong` [n] is true."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         word = table.text(name).iloc[rows[0]]

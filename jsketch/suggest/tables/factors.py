@@ -79,8 +79,8 @@ def _factor(
         if len(labels) > MAX_LEVELS:
             return None
         examples, limit = np.unique(level, return_index=True)[1], LONGEST_LABEL
-        names = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
-        return Factor(name, names, level, columns, examples, None, length)
+        short = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
+        return Factor(name, short, level, columns, examples, None, length)
     values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
     if len(values) > MAX_LEVELS:
         ends = np.linspace(values[0], values[-1], RANGES + 1)

@@ -39,7 +39,7 @@ class Inputs(NamedTuple):
     batch_number: int  # the number of the batch that is suggested now, from 1
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch_of: np.ndarray  # [n], the number of each evaluation's batch, or 0
-    sheet_has_values: bool  # whether the sheet has values and they are used
+    uses_sheet_values: bool  # False if the sheet has no values, or they are ignored
     # the present campaign, with its goals as values, and those of --also; None without --also
     joined: Campaigns | None = None
 
@@ -68,13 +68,13 @@ def read(options: argparse.Namespace) -> Inputs:
             f"{options.candidates}: there is no column '{value}', so that no value was read and all"
             " columns are conditions; name the column of measured values with --value"
         )
-    sheet_has_values = True
+    ignores_sheet_values = False
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
         if not options.replicates:
             evaluations = [_new_evaluations(sheet.evaluations, part) for part in evaluations]
         evaluations = [sheet.evaluations, *evaluations]
     elif evaluations:
-        sheet_has_values = False
+        ignores_sheet_values = True
         notes.append(
             f"{options.candidates}: every candidate has a value, so that none would be left to"
             " suggest; therefore only the values of --observations are used"
@@ -129,7 +129,7 @@ def read(options: argparse.Namespace) -> Inputs:
         1 + max(part.last_batch for part in evaluations),
         (arms[n_in_sheet:], values[n_in_sheet:]),
         np.concatenate([part.batch_of for part in evaluations]),
-        sheet_has_values and value in sheet.table.names,
+        not ignores_sheet_values and value in sheet.table.names,
         joined,
     )
 
@@ -245,7 +245,7 @@ def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
         options.out = Path(f"next{number}{suffix}")
         check_outputs(options)
     cells.check_ids(options.out, inputs.candidates.ids)
-    if not inputs.sheet_has_values:
+    if not inputs.uses_sheet_values:
         return None
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
     copy = options.out.parent / f"{stem}-batch{inputs.batch_number}{suffix}"

@@ -16,13 +16,13 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 2  # columns in the sentence on the model, those with the shortest lengthscales
+IMPORTANT_COLUMNS = 2  # number of columns, with the shortest lengthscales, that a message names
 MIN_EXPLAINED = 0.2  # smallest explained share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
-# The neighbour of a candidate is the best of its most correlated evaluations: those whose prior
-# correlation with it is at most this much below the largest one.
+# The neighbour of a candidate is the best of the evaluations whose prior correlation with the
+# candidate is at most this much below the largest one.
 CORRELATION_MARGIN = 0.02
 MAX_DIFFERENCES = 2  # largest number of different conditions that a reason states
 
@@ -111,7 +111,7 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     row = stopping.stop_row(gain, at_most, inputs.arms, inputs.values)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))
     text = f"Stop: the best is {value:.4g} ({_description(inputs, row)})"
-    if gain.most > at_most:
+    if gain.limit > at_most:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
         text = (
@@ -126,7 +126,7 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     if options.target is not None:
         return f"{text}, within {at_most:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
-    within = f" within {at_most:.2g} of {end:g}," if gain.most > 0 else ""
+    within = f" within {at_most:.2g} of {end:g}," if gain.limit > 0 else ""
     extreme = "smallest" if options.minimize else "largest"
     return f"{text},{within} the {extreme} value that is possible."
 
@@ -205,7 +205,7 @@ def reasons(results: Results) -> list[str]:
     model, lines = batch.model, []
     arms, goals = inputs.arms[observed], inputs.values[observed]
     columns = inputs.library.columns
-    kinds = [group.kind for group in columns for _ in range(group.lengthscales)]
+    kinds = [group.kind for group in columns for _ in range(group.n_lengthscales)]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
     correlation = np.asarray(Mixed(model.lengthscale, columns).gram(chosen, evaluated))
     margin = 0.0 if "bits" in kinds else CORRELATION_MARGIN

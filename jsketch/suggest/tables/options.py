@@ -26,7 +26,7 @@ and pass the file to --observations. A copy of the sheet that marks the batch is
 folder of the batch; it has results in place of formulas.
 """
 
-BATCH = 8  # candidates of a batch without --batch, if as many are left
+BATCH = 8  # size of a batch without --batch, if as many candidates are left
 ACQUISITIONS = {
     "ucb": acquisitions.UCB(),
     "ei": acquisitions.ExpectedImprovement(),
@@ -58,7 +58,7 @@ def _cell_meaning(text: str) -> tuple[str, str]:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The checked options; without `arguments`, those of the command line."""
     form = argparse.RawDescriptionHelpFormatter
-    usage = "jsketch-suggest SHEET --value COLUMN --batch COUNT [options]"  # errors print it
+    usage = "jsketch-suggest SHEET --value COLUMN --batch COUNT [options]"  # printed with errors
     parser = argparse.ArgumentParser("jsketch-suggest", usage, DESCRIPTION, formatter_class=form)
     add: Any = parser.add_argument_group("what everybody needs").add_argument
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")

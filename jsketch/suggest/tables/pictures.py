@@ -315,10 +315,10 @@ def principal_components(points: np.ndarray) -> tuple[np.ndarray, float]:
     variance that these axes explain)."""
     sample = np.random.default_rng(0).permutation(len(points))[:MAP_SAMPLE]
     centre = points[sample].mean(0)
-    _, size, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
+    _, singular, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
     coordinates = np.zeros((len(points), 2))
     coordinates[:, : len(axes[:2])] = (points - centre) @ axes[:2].T
-    return coordinates, float(np.square(size[:2]).sum() / np.square(size).sum())
+    return coordinates, float(np.square(singular[:2]).sum() / np.square(singular).sum())
 
 
 @styled
