@@ -66,8 +66,8 @@ def leverages(ys, joined, features, lam):
 
 
 def forgetting(ys, joined, features, lam, awv):
-    """Ridge regression in which each example is projected on the span of the points that have joined
-    when it arrives. Two examples have the inner product of their projections on the smaller span."""
+    """Ridge regression with each example projected on the span of the points that have joined when
+    it arrives. Two examples have the inner product of their projections on the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(n_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]

@@ -5,7 +5,7 @@
     suggestion = suggest(candidates, arms, values, batch=96)
     suggestion.rows  # the candidates to evaluate next, best first
 
-    residues         properties of amino acids, as columns in addition to the letters
+    residues         properties of amino acids, as columns of numbers
     discrete         kernels of fingerprints and of counts
     mixed            `Columns` and `Mixed`, the kernel of numbers, categories and fingerprints
     data             `library`: checks, scaling and padding of arrays

@@ -310,7 +310,7 @@ def _check_price(
     data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
 ) -> Price | None:
     """The `Price` of all candidates, in NumPy arrays; its `budget` is the remaining budget, or inf
-    without one. None if there are no costs."""
+    without a budget. None if there are no costs."""
     if costs is None:
         if budget is not None or cost_exponent is not None:
             raise ValueError("a budget and a cost_exponent need costs, and none were given.")
@@ -325,12 +325,12 @@ def _check_price(
         checks.positive(budget=budget)
         spent = float(cost[data.arms].sum() + cost[data.pending].sum())
         remaining = float(budget) - spent
-        others = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
-        if others.size and others.min() > remaining + BUDGET_TOLERANCE * float(budget):
+        left = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
+        if left.size and left.min() > remaining + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
                 f"the finished and pending evaluations cost {spent:g} of the budget of"
                 f" {budget:g}: {max(remaining, 0):g} is left, and the cheapest candidate costs"
-                f" {others.min():g}."
+                f" {left.min():g}."
             )
         exponent = max(remaining, 0.0) / float(budget)
         # sums of costs are rounded: ten times 0.1 is not exactly 1

@@ -47,7 +47,7 @@ def _joined(x: Array) -> Array:
 
 
 def _common_bits(x: Array, y: Array) -> Array:
-    """[n,m], how many bits are set in both row i of the words x [n,w] and row j of y [m,w]."""
+    """[n,m], the number of bits set in both a row of words x [n,w] and a row of words y [m,w]."""
     left, right = _joined(x), _joined(y)
 
     def add(i: Array, total: Array) -> Array:

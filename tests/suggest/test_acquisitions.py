@@ -81,14 +81,14 @@ def test_picks_are_as_frequent_as_candidates_are_best_in_draws():
     assert np.diff(np.sort(rate)[::-1][:4]).max() < -0.02  # no ties
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(), KEY)
     assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
-    # membership among the two best of the free candidates and of two evaluated ones
+    # how often a candidate is among the two best of the free candidates and two evaluated ones
     evaluated_values = jnp.array([0.9, 0.3])
     with_evaluated = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
-    members = (draws >= np.sort(with_evaluated, 1)[:, -2:-1]).mean(0)
-    assert np.argsort(-members)[:3].tolist() != np.argsort(-rate)[:3].tolist()
+    rate_of_two = (draws >= np.sort(with_evaluated, 1)[:, -2:-1]).mean(0)
+    assert np.argsort(-rate_of_two)[:3].tolist() != np.argsort(-rate)[:3].tolist()
     joint = posterior()._replace(evaluated_means=evaluated_values)
     picks = choose(acquisitions.ProbabilityOfBest(top=2), joint, KEY)
-    assert picks.tolist()[:3] == np.argsort(-members)[:3].tolist()
+    assert picks.tolist()[:3] == np.argsort(-rate_of_two)[:3].tolist()
     keys = jax.random.split(KEY, 2000)
     choose_often = jax.jit(
         lambda acquisition, joint: jax.lax.map(lambda key: acquisition.choose(joint, 3, key), keys)

@@ -81,8 +81,8 @@ def sketched(request, monkeypatch):
     """Whether the posterior is a sketch with every evaluated candidate as an inducing point."""
     if request.param:
         monkeypatch.setattr(batch, "LARGEST_EXACT", 0)
-        every = lambda _, x, *others: SimpleNamespace(rows=np.arange(len(x)))  # noqa: E731
-        monkeypatch.setattr(batch.bless, "bless", every)
+        all_rows = lambda _, x, *others: SimpleNamespace(rows=np.arange(len(x)))  # noqa: E731
+        monkeypatch.setattr(batch.bless, "bless", all_rows)
     return request.param
 
 
@@ -136,11 +136,11 @@ def test_scores_of_all_candidates_are_those_of_the_dense_posterior(sketched):
 
 def test_a_kernel_matrix_replaces_features():
     """Batch, fit and predictions are the same, in any unit of the matrix."""
-    of_gram = MODEL._replace(lengthscale=np.zeros(0))
+    gram_model = MODEL._replace(lengthscale=np.zeros(0))
     from_features = suggest_batch(acquisition=UCB, pending=[7])
     for gram in (GRAM, 3.0 * GRAM):
         more = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
-        from_gram = suggest_batch(**more, model=of_gram)
+        from_gram = suggest_batch(**more, model=gram_model)
         assert from_gram.rows.tolist() == from_features.rows.tolist()
         np.testing.assert_allclose(from_gram.mean, from_features.mean, atol=1e-8)
         np.testing.assert_allclose(from_gram.std, from_features.std, atol=1e-8)
@@ -436,6 +436,7 @@ def test_candidates_that_are_too_large_for_the_dtype_are_named():
 NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
 FAR = LIBRARY * [1, 1e200, 1]
 TINY, NO_NOISE = np.array([0.7, 1e-300, 2.0]), MODEL._replace(ratio=1e-17)
+# the budget pays only for candidates 0 and 1, which form one group
 PRICES = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
 TWO_CHEAP = dict(same=np.arange(A) < 2, costs=PRICES, budget=20, pending=[])
 TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])

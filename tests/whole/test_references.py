@@ -1,4 +1,4 @@
-"""The modules that THEORY.md names, the sections that are cited, and the texts of mutations exist."""
+"""The modules that THEORY.md names, its cited sections and the texts of mutations exist."""
 
 import importlib
 import operator

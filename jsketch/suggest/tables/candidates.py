@@ -168,8 +168,8 @@ def read_sheet(
         notes.append(f"{path}: not used as conditions unless they are renamed: {quoted}")
     if not names:
         raise ValueError(f"{path} has no column of conditions.")
-    with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
-    candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
+    has_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
+    candidate_of, first = _distinct_candidates(table, id_name, ids, names if has_values else None)
     distinct = table.select(first)
     earlier = [_measured_rows(earlier_path, names, roles, notes) for earlier_path in also]
     joined = distinct.with_rows_of([rows for rows, _ in earlier])
@@ -196,7 +196,7 @@ def read_sheet(
         notes,
     )
     evaluations = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
-    if with_values:
+    if has_values:
         evaluations = _evaluations(table, candidate_of, roles)
     campaigns = list(zip(earlier_matrices, [values for _, values in earlier], strict=True))
     return Sheet(candidates, table, candidate_of, id_name, evaluations, campaigns)
@@ -268,7 +268,7 @@ def _distinct_candidates(
 
 def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
     """The rows [n] of the candidates in a table of ids. Raises ValueError for unknown ids."""
-    return _rows(read(path, [id_column], may_be_empty=True), candidates, id_column)
+    return _rows_of_ids(read(path, [id_column], may_be_empty=True), candidates, id_column)
 
 
 def read_evaluations(path: Path, sheet: Sheet, roles: Roles | None = None) -> Evaluations:
@@ -277,7 +277,7 @@ def read_evaluations(path: Path, sheet: Sheet, roles: Roles | None = None) -> Ev
     0."""
     roles = Roles() if roles is None else roles
     table = read(path, [sheet.id_name, *roles.results], may_be_empty=True)
-    arms = _rows(table, sheet.candidates, sheet.id_name)
+    arms = _rows_of_ids(table, sheet.candidates, sheet.id_name)
     _check_conditions(table, arms, sheet)
     return _evaluations(table, arms, roles)
 
@@ -341,19 +341,19 @@ def _values(
     values = np.full(len(table), np.nan)
     has_value = measured & ~meaning.isin(FAILURE_WORDS).to_numpy()
     values[has_value & has_reading] = meaning[has_value & has_reading].astype(float)
-    is_parsed = has_value & ~has_reading
-    rows = np.flatnonzero(is_parsed)
+    to_parse = has_value & ~has_reading
+    rows = np.flatnonzero(to_parse)
     if not rows.size:
         return values, measured, []
-    parsed = table.select(is_parsed).parse(column)
+    parsed = table.select(to_parse).parse(column)
     values[rows] = np.where(np.abs(parsed.values) <= LARGEST, parsed.values, np.nan)
     place = f"{table.path}, column '{column}'"
     notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
     unparsed = rows[np.isnan(values[rows])]
     percent = words.iloc[rows].str.endswith("%").to_numpy()
     # percent signs in only some cells are unambiguous if the header has one too
-    mixed = percent.any() and not percent.all() and "%" not in column
-    if unparsed.size and not mixed:
+    ambiguous_percent = percent.any() and not percent.all() and "%" not in column
+    if unparsed.size and not ambiguous_percent:
         values[unparsed] = [
             _unambiguous_number(word, table.semicolons, "%" in column or percent.all())
             for word in words.iloc[unparsed]
@@ -388,7 +388,7 @@ def _unambiguous_number(word: str, semicolons: bool, percent_allowed: bool) -> f
     return number if abs(number) <= LARGEST else np.nan
 
 
-def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
+def _rows_of_ids(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
     rows = pd.Index(candidates.ids).get_indexer(table.text(id_column))
     _check_cells(table, id_column, rows < 0, "there is no candidate with this id")
     return rows

@@ -56,7 +56,8 @@ class Table:
     frame: pd.DataFrame
     # whether semicolons separate the columns, as in countries with decimal commas
     semicolons: bool = False
-    unsaved: dict[str, int] = field(default_factory=dict)  # {column: row}, `_unsaved_formulas`
+    # {column: row of its first formula without a saved result}
+    unsaved: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -81,7 +82,7 @@ class Table:
         return f"{self.path}, row {self.frame.index[position]}, column '{column}'"
 
     def select(self, rows: np.ndarray) -> Table:
-        """The table of the rows in a mask [n]."""
+        """The table of the rows at which the mask `rows` [n] is true."""
         return replace(self, frame=self.frame[rows])
 
     def with_rows_of(self, others: Sequence[Table]) -> Table:
@@ -190,8 +191,8 @@ def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
     mostly_dates = 2 * sum(is_date) > n_filled
     if mostly_dates:
         reason = " The column seems to hold dates or times."
-    without_unit = any(match is not None and not match["unit"] for match in matches)
-    if mostly_dates or 2 * is_number.sum() > n_filled or without_unit:
+    any_without_unit = any(match is not None and not match["unit"] for match in matches)
+    if mostly_dates or 2 * is_number.sum() > n_filled or any_without_unit:
         return ParsedColumn(values[codes], "unclear", reason=reason)
     n_digits = sum(word[:1].isdigit() for word in words)
     note = "words, although most of them begin with a digit" if 2 * n_digits > n_filled else ""
@@ -478,7 +479,7 @@ def _decode(path: Path) -> str:
 
 
 def _read_excel(path: Path) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The first sheet, as text, and its `_unsaved_formulas` by the name of the column."""
+    """(the first sheet as text, `Table.unsaved`)."""
     with path.open("rb") as file:
         try:
             table = pd.read_excel(

@@ -32,17 +32,17 @@ def run(options: argparse.Namespace) -> Suggestion:
     results = compute(options, inputs, key)
     lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
     print("\n".join([messages.verdict(results), *lines, *explanations(results)]))
-    like = inputs.sheet.table
-    saving.write(options.out, cells.content(options.out, batch_table(results), like))
+    sheet_table = inputs.sheet.table
+    saving.write(options.out, cells.content(options.out, batch_table(results), sheet_table))
     if options.report is not None:
         page.write(results)
         print(f"{options.report}: open it in a browser")
     if copy is not None:
         changes = _sheet_changes(results)
-        saving.write(copy, cells.changed_copy(copy, like, *changes))
+        saving.write(copy, cells.changed_copy(copy, sheet_table, *changes))
         print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED_COLUMN}'")
     if options.all_scores is not None:
-        scores = cells.content(options.all_scores, score_table(results), like)
+        scores = cells.content(options.all_scores, score_table(results), sheet_table)
         saving.write(options.all_scores, scores)
         print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - start
