@@ -134,14 +134,14 @@ def make_file(kind, folder):
 def flips(kind, folder, choose):
     """[(byte, bit, outcome)] for files in which one of the bits choose(content) is flipped, and for
     files that end before this bit."""
-    path, whole, intact = make_file(kind, folder)
+    path, content, intact = make_file(kind, folder)
     outcomes = []
-    for byte, bit in (divmod(int(at), 8) for at in choose(whole)):
-        flipped = whole[:byte] + bytes([whole[byte] ^ 1 << bit]) + whole[byte + 1 :]
-        for damaged in (flipped, whole[: byte * 8 // 10]):
+    for byte, bit in (divmod(int(at), 8) for at in choose(content)):
+        flipped = content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :]
+        for damaged in (flipped, content[: byte * 8 // 10]):
             path.write_bytes(damaged)
             outcomes.append((byte, bit, outcome(KINDS[kind][1], path, intact)))
-    path.write_bytes(whole)
+    path.write_bytes(content)
     assert same(KINDS[kind][1](path), intact)
     return outcomes
 
@@ -151,7 +151,7 @@ def flips(kind, folder, choose):
 def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
     random = np.random.default_rng(zlib.crc32(kind.encode()))
     outcomes = flips(
-        kind, tmp_path, lambda whole: random.choice(8 * len(whole), count, replace=False)
+        kind, tmp_path, lambda content: random.choice(8 * len(content), count, replace=False)
     )
     assert [flip for flip in outcomes if flip[2] not in ("refused", "harmless")] == []
 
@@ -160,12 +160,12 @@ def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
 def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
     """The test flips the lowest bit of the first letter of each name."""
 
-    def first_letters(whole):
+    def first_letters(content):
         header = next(
             entry
-            for line in whole.splitlines()
+            for line in content.splitlines()
             if {"belongs", "forecaster"} & (entry := json.loads(line)).keys()
         )
-        return [8 * (whole.index(f'"{name}": '.encode()) + 1) for name in header]
+        return [8 * (content.index(f'"{name}": '.encode()) + 1) for name in header]
 
     assert {flip[2] for flip in flips(kind, tmp_path, first_letters)} == {"refused"}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES, HORIZON, features, problem
-from test_refusals import KERNEL, KEY, ONE, ONES, ROWS, TABLE, X
+from test_refusals import KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X
 
 from jsketch import Arms, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
@@ -114,7 +114,7 @@ def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
     @jax.jit
     def observe_with(dictionary):
         state = begin(BANDIT, data=Evaluations(ONES, ONES, dictionary))
-        return state.dictionary.mask.sum(), BANDIT.tell(state, ONE, jnp.ones(1), KEY)[1].nonfinite
+        return state.dictionary.mask.sum(), BANDIT.tell(state, QUERY, jnp.ones(1), KEY)[1].nonfinite
 
     assert [int(value) for value in observe_with(jnp.array([0, 3]))] == [2, 0]
     for wrong in ([-1, 3], [3, 99]):
@@ -124,7 +124,7 @@ def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
 def test_a_traced_width_below_zero_is_flagged():
     bandit = SOFUL(size=1)
     state = begin(bandit)
-    info = jax.jit(lambda width: bandit.replace(width=width).tell(state, ONE, [1.0], KEY)[1])
+    info = jax.jit(lambda width: bandit.replace(width=width).tell(state, QUERY, [1.0], KEY)[1])
     for deviations, flagged in ((1.0, False), (0.0, False), (-1.0, True)):
         assert bool(info(widths.Bayesian(deviations)).nonfinite) == flagged
 

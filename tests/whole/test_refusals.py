@@ -86,7 +86,7 @@ BOX, POINT = Box(jnp.zeros(1), jnp.ones(1)), jnp.zeros(2)
 FLAT, NOWHERE = LogNormal(0.0, 0.0), LogNormal(np.nan, 1.0)
 ON_BOX = problems.on_box(len, BOX)
 UNIFORM = Uniform().init(ARMS, KEY)
-ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
+QUERY = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 MINI = MiniGP(KERNEL, max_batch=3, capacity=2)
 TWO_ARMS = Query([7, 1, 2], [False, True, True])
 NINE_ARMS = Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool))
@@ -94,13 +94,13 @@ FIXED = FixedBKB(KERNEL, batch=8, max_pending=8)
 POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 RIDGE = online.PKAWV(Taylor(2, 2))
 KONS, DISCOUNTED = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
-Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])
+Y, PAIR, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])
 over = online.over_regularizations
 evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
-SCALES, KEYS, CORNERS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
+SCALES, KEYS, CLIENTS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
 GP, SKETCH, WINDOW = GPUCB(KERNEL), BKB(KERNEL), WindowBKB(KERNEL, window=3)
-EK, SHORT = EKUCB(KERNEL), KUCB(KERNEL, max_history=4)
+EK, SHORT_KUCB = EKUCB(KERNEL), KUCB(KERNEL, max_history=4)
 SHARED = SharedEmbedding(KERNEL, clients=3, max_wait=3, max_history=16, capacity=24)
 DRIFTING = DriftingArms(ARMS, jnp.ones((2, 40)), 4, 0.0)
 ACTIONS = jnp.linspace(0, 1, 5)[:, None]
@@ -184,7 +184,7 @@ def balancing(base=SKETCH, scales=SCALES, *bounds, **options):
 
 
 def contexts(**changes):
-    play(CONTEXTS.replace(**changes), SHORT, 4, KEYS)
+    play(CONTEXTS.replace(**changes), SHORT_KUCB, 4, KEYS)
 
 
 def drift(**options):
@@ -298,7 +298,7 @@ FORECASTERS = [
     (lambda: over_discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
     (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
-    (lambda: Mixture(RIDGE, {"penalize_current": TWO}, 1.0), "the grid has 'penalize_current'"),
+    (lambda: Mixture(RIDGE, {"penalize_current": PAIR}, 1.0), "the grid has 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), "regularization must be a finite"),
 ]
@@ -425,10 +425,10 @@ CALLS = {
         (lambda: PointBBKB(KERNEL).init(2, KEY, "int32"), "dtype must be a floating dtype"),
         (lambda: PointBBKB(KERNEL, max_history=2 * LARGE).init(20, KEY), "max_history = 2,000,0"),
         (lambda: tell(3, [1.0]), "a query is the result of `ask`"),
-        (lambda: tell(ONE, 1j * np.ones(1)), "y must be real"),
-        (lambda: tell(Query(np.zeros((1, 1), int), ONE.mask), [[1.0]]), "must be a vector"),
-        (lambda: tell(Query(np.zeros(1), ONE.mask), [1.0]), "its dtype float64"),
-        (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of 2"),
+        (lambda: tell(QUERY, 1j * np.ones(1)), "y must be real"),
+        (lambda: tell(Query(np.zeros((1, 1), int), QUERY.mask), [[1.0]]), "must be a vector"),
+        (lambda: tell(Query(np.zeros(1), QUERY.mask), [1.0]), "its dtype float64"),
+        (lambda: tell(Query(np.zeros(2, int), QUERY.mask), [1.0, 2.0]), "a bool for each of 2"),
         (lambda: traced_width(widths.soful_paper), "'shrunk', but the Evidence of this algorithm"),
         (lambda: widths.Formula(lambda e: 1.0), r"function of \(evidence, confidence\)"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
@@ -527,7 +527,7 @@ CALLS = {
         (lambda: stream(-ROWS, forecaster=MIN_MAX), r"at least 0; input \[1, 0\] is -1.0"),
         (lambda: loops.Live(MIN_MAX, 1, KEY).predict([-1.0]), "at least 0; input"),
         (lambda: stream(state=NOGD.init(POINT, KEY)), "from a KernelState.*; NOGDState was given"),
-        (lambda: RIDGE.replace(regularization=TWO).init(POINT, KEY), r"one number; .* \(2,\)"),
+        (lambda: RIDGE.replace(regularization=PAIR).init(POINT, KEY), r"one number; .* \(2,\)"),
         (lambda: online.PKAWV(Taylor(2, 2.5)).init(POINT, KEY), "degree must be an integer"),
         (lambda: prequential_in_segments(NOGD, (X, Y), KEY), "must be a PKAWV.*; a NOGD was given"),
         (lambda: prequential_in_segments(RIDGE, (X, Y), KEY, state=STATE), "of another forecaster"),
@@ -539,7 +539,7 @@ CALLS = {
     "contrib": [
         (lambda: init(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
         (lambda: init(WINDOW.replace(resparsify=0.25)), "observation"),
-        (lambda: tell(ONE, [1.0], WINDOW.replace(window=9), begin(WINDOW)), "has window = 9"),
+        (lambda: tell(QUERY, [1.0], WINDOW.replace(window=9), begin(WINDOW)), "has window = 9"),
         (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
         (lambda: balancing(scales="abc"), "lengthscales"),
         (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
@@ -558,21 +558,21 @@ CALLS = {
         (lambda: EK.replace(width=widths.bkb_code).confidence_width(init(EK)), "variance_sum"),
         (lambda: ask_at(SHARED, jnp.zeros((2, 4, 2))), "points of 3 clients"),
         (lambda: ask_at(SHARED, jnp.zeros((3, 4, 1))), r"the shape \[3, C, 2\]"),
-        (lambda: tell_at(SHARED, CORNERS * jnp.nan, jnp.ones(3)), "finite"),
-        (lambda: tell_at(SHARED, CORNERS, jnp.ones(2)), r"the rewards must have the shape \[3\]"),
+        (lambda: tell_at(SHARED, CLIENTS * jnp.nan, jnp.ones(3)), "finite"),
+        (lambda: tell_at(SHARED, CLIENTS, jnp.ones(2)), r"the rewards must have the shape \[3\]"),
         (lambda: tell_at(SHARED, 1.0, jnp.ones(3)), r"the shape \[3, 2\]"),
-        (lambda: tell_at(SHARED, CORNERS, 1j * np.ones(3)), "real numbers"),
+        (lambda: tell_at(SHARED, CLIENTS, 1j * np.ones(3)), "real numbers"),
         (lambda: drift(period=0), "period must be"),
         (lambda: drift(abrupt="yes"), "abrupt"),
         (lambda: drift(noise_std=-1.0), "noise_std must be"),
         (lambda: play(DRIFTING, Uniform(), 12, KEYS, restart=0), "restart must be"),
         (lambda: play(DRIFTING, Uniform(), 2, KEYS[None]), r"keys must be keys \[S\], one for e"),
-        (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
-        (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
+        (lambda: play(CONTEXTS, SHORT_KUCB, 0, KEYS), "horizon must be an integer"),
+        (lambda: play(CONTEXTS, SHORT_KUCB, 8, KEYS), "max_history of at least 8"),
         (lambda: contexts(actions=ACTIONS[:, 0]), "A single feature is a column"),
         (lambda: contexts(inputs=0), "inputs must be an"),
         (lambda: contexts(reward=lambda c, a: a), "reward must be a callable pytree"),
-        (lambda: play(ClientArms(CONTEXTS), SHORT, 3, KEYS), "a bandit of one client"),
+        (lambda: play(ClientArms(CONTEXTS), SHORT_KUCB, 3, KEYS), "a bandit of one client"),
     ],
     "scale": [
         (lambda: place(X, MESHES[1]), "has the axes 'rows' and no axis 'arms'"),
@@ -622,7 +622,7 @@ CALLS = {
     ],
 }
 BOX_STATE = UniformBox().init(BOX, KEY, horizon=2)
-ONE_POINT = BoxQuery(jnp.ones((1, 1)), ONE.mask)
+ONE_POINT = BoxQuery(jnp.ones((1, 1)), QUERY.mask)
 TWO_POINTS = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
 FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
 
