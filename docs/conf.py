@@ -108,7 +108,7 @@ def links_to_pages(app, path: Path, parent: str, content: list[str]) -> None:
 
 
 def without_aliases(app, what, name, obj, skip, options) -> bool | None:
-    """Leaves out fields of named tuples without a description; signatures have their names."""
+    """Leaves out the undescribed fields of named tuples, whose names are in the signatures."""
     return True if str(obj.__doc__).startswith("Alias for field number") else None
 
 

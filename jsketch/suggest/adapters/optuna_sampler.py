@@ -104,11 +104,11 @@ class OptunaSampler(BaseSampler):
                 others = [
                     (o, p) for o, p in _other_trials(study, trial) if o.number not in finished
                 ]
-                equal = [other for other, p in others if chosen.items() <= p.items()]
-                if not chosen or not equal:
+                same_choice = [other for other, p in others if chosen.items() <= p.items()]
+                if not chosen or not same_choice:
                     break
                 # the trials with smaller numbers choose again first
-                n_before = sum(other.number < trial.number for other in equal)
+                n_before = sum(other.number < trial.number for other in same_choice)
                 time.sleep(n_before * (time.monotonic() - start))
         return chosen
 
@@ -128,10 +128,10 @@ class OptunaSampler(BaseSampler):
         points: list[Any] = []
         values: list[float] = []
         pending: list[Any] = []
-        space = search_space.items()
+        distributions = search_space.items()
         for other, parameters in _other_trials(study, trial):
             # an enqueued trial may have values outside the space
-            if not all(n in parameters and _contains(d, parameters[n]) for n, d in space):
+            if not all(n in parameters and _contains(d, parameters[n]) for n, d in distributions):
                 continue
             point = domain.point(
                 {name: _encode(d, parameters[name]) for name, d in search_space.items()}
@@ -166,8 +166,8 @@ class OptunaSampler(BaseSampler):
                 values.append(sign * _trial_value(other))
             elif row is not None:
                 pending.append(row)
-        has_row = any(self.parameter in other.params for other, _ in trials)
-        if not has_row and any(other.state == TrialState.COMPLETE for other, _ in trials):
+        has_parameter = any(self.parameter in other.params for other, _ in trials)
+        if not has_parameter and any(other.state == TrialState.COMPLETE for other, _ in trials):
             raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
         suggestion = suggest(
             self.library,

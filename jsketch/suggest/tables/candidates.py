@@ -169,14 +169,16 @@ def read_sheet(
     if not names:
         raise ValueError(f"{path} has no column of conditions.")
     has_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
-    candidate_of, first = _distinct_candidates(table, id_name, ids, names if has_values else None)
-    distinct = table.select(first)
+    candidate_of, is_first = _distinct_candidates(
+        table, id_name, ids, names if has_values else None
+    )
+    distinct = table.select(is_first)
     earlier = [_measured_rows(earlier_path, names, roles, notes) for earlier_path in also]
     joined = distinct.with_rows_of([rows for rows, _ in earlier])
     features: list[Feature] = []
     for name in names:
         features += _features(joined, name, kind_of.get(name), notes)
-    distinct_ids, cost = ids[first].to_numpy(object), None
+    distinct_ids, cost = ids[is_first].to_numpy(object), None
     if roles.cost is not None:
         cost = distinct.numbers(roles.cost)
         _check_cells(distinct, roles.cost, cost <= 0, "a cost must be above 0")
@@ -254,16 +256,16 @@ def _distinct_candidates(
     """(candidate of each row [rows], mask [rows] of the first row of each candidate). Raises
     ValueError for a repeated id, unless the rows agree in all `conditions`."""
     codes, _ = pd.factorize(ids)
-    first = ~ids.duplicated().to_numpy()
-    first_row = np.flatnonzero(first)[codes]
-    for row in np.flatnonzero(~first):
+    is_first = ~ids.duplicated().to_numpy()
+    first_row = np.flatnonzero(is_first)[codes]
+    for row in np.flatnonzero(~is_first):
         cells, first_cells = table.frame.iloc[row], table.frame.iloc[first_row[row]]
         if conditions is None or any(cells[name] != first_cells[name] for name in conditions):
             raise ValueError(
                 f"{table.location(int(row), id_name)}: the id '{ids.iloc[row]}' is already used in"
                 f" row {table.frame.index[first_row[row]]}."
             )
-    return codes, first
+    return codes, is_first
 
 
 def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:

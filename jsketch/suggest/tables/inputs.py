@@ -47,8 +47,8 @@ class Inputs(NamedTuple):
 def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
     _check_read_once(options)
-    value, error = options.value_column, options.error_column
-    results = (value,) if error is None else (value, error)
+    column, error_column = options.value_column, options.error_column
+    results = (column,) if error_column is None else (column, error_column)
     roles = tables.Roles(
         options.id_column,
         results,
@@ -63,10 +63,10 @@ def read(options: argparse.Namespace) -> Inputs:
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
     evaluations = [tables.read_evaluations(path, sheet, roles) for path in options.observations]
-    if not (options.value_given or evaluations or value in sheet.table.names):
+    if not (options.value_given or evaluations or column in sheet.table.names):
         notes.append(
-            f"{options.candidates}: there is no column '{value}', so that no value was read and all"
-            " columns are conditions; name the column of measured values with --value"
+            f"{options.candidates}: there is no column '{column}', so that no value was read and"
+            " all columns are conditions; name the column of measured values with --value"
         )
     ignores_sheet_values = False
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
@@ -91,7 +91,7 @@ def read(options: argparse.Namespace) -> Inputs:
     _check_bounds(options, values)
     notes += _suspicious_columns(candidates, arms, values)
     notes += _outliers("the values", values[~np.isnan(values)])
-    errors = None if error is None else np.concatenate([part.errors for part in evaluations])
+    errors = None if error_column is None else np.concatenate([part.errors for part in evaluations])
 
     def rows_in(path: Path | None) -> np.ndarray:
         if path is None:
@@ -129,7 +129,7 @@ def read(options: argparse.Namespace) -> Inputs:
         1 + max(part.last_batch for part in evaluations),
         (arms[n_in_sheet:], values[n_in_sheet:]),
         np.concatenate([part.batch_of for part in evaluations]),
-        not ignores_sheet_values and value in sheet.table.names,
+        not ignores_sheet_values and column in sheet.table.names,
         joined,
     )
 
