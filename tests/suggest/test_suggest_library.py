@@ -171,19 +171,20 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
 
 
 def test_candidates_of_a_batch_have_the_same_label():
-    """The group with the largest expected improvement is chosen."""
+    """The group with the largest expected improvement is chosen, if it has enough candidates."""
     rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):
         found = suggest_batch(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
         values = np.random.default_rng(0).multivariate_normal(*dense(found.rows), 20_000)
         rows_of_group[label] = found.rows.tolist()
         gain[label] = np.maximum(values.max(1) - threshold, 0).mean()
-    best = max(gain, key=gain.get)
-    assert gain[best] > 1.1 * np.median(list(gain.values()))
-    assert suggest_batch(same=LABEL, acquisition=UCB, batch=4).rows.tolist() == rows_of_group[best]
-    all_but_three = np.flatnonzero(best == LABEL)[3:]
+    best_label = max(gain, key=gain.get)
+    assert gain[best_label] > 1.1 * np.median(list(gain.values()))
+    found = suggest_batch(same=LABEL, acquisition=UCB, batch=4)
+    assert found.rows.tolist() == rows_of_group[best_label]
+    all_but_three = np.flatnonzero(best_label == LABEL)[3:]
     other = suggest_batch(same=LABEL, exclude=all_but_three, acquisition=UCB, batch=4)
-    assert LABEL[other.rows[0]] != best and len(set(LABEL[other.rows])) == 1
+    assert LABEL[other.rows[0]] != best_label and len(set(LABEL[other.rows])) == 1
 
 
 def test_groups_are_rated_with_other_draws_than_those_that_choose_batches(monkeypatch):
@@ -211,15 +212,15 @@ def test_groups_are_rated_with_other_draws_than_those_that_choose_batches(monkey
     assert choosing_keys[0] != rating_keys[0]
 
 
-def test_a_budget_is_kept(monkeypatch):
+def test_a_batch_stays_within_the_budget(monkeypatch):
     """The cost of every evaluation counts. The cost exponent falls with the remaining budget."""
     cost_so_far = COST[ARMS].sum()
     unweighted = suggest_batch(costs=COST, cost_exponent=0)
     improvement = acquisitions.ExpectedImprovement()
     assert unweighted.rows.tolist() == suggest_batch(acquisition=improvement).rows.tolist()
-    half = suggest_batch(costs=COST, cost_exponent=0.5)
-    tripled = suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far)
-    assert half.rows.tolist() == tripled.rows.tolist()
+    half_exponent = suggest_batch(costs=COST, cost_exponent=0.5)
+    half_spent = suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far)
+    assert half_exponent.rows.tolist() == half_spent.rows.tolist()
     few = suggest_batch(costs=COST, budget=cost_so_far + 2.5, cost_exponent=1)
     assert 0 < len(few.rows) < 4 and COST[few.rows].sum() <= 2.5
     assert len(few.mean) == len(few.std) == len(few.rows)
@@ -330,11 +331,11 @@ def test_the_posterior_density_is_that_of_dense_matrices():
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
-    values = regression.standardized(*map(jnp.asarray, padded), jnp.arange(32) < 20)
+    observed_data = regression.standardized(*map(jnp.asarray, padded), jnp.arange(32) < 20)
 
-    def density(free):
-        numbers = model.Hyperparameters(jnp.exp(free[2:]), jnp.exp(free[0]), jnp.exp(free[1]))
-        return model.log_posterior(kernel, [], values, numbers, errors)
+    def density(logs):
+        theta = model.Hyperparameters(jnp.exp(logs[2:]), jnp.exp(logs[0]), jnp.exp(logs[1]))
+        return model.log_posterior(kernel, [], observed_data, theta, errors)
 
     at = np.log([2.0, 0.05, *LENGTHS])
     value = jax.jit(density)(at)
