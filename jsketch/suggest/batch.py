@@ -65,7 +65,7 @@ class Suggestion(NamedTuple):
     scores: Scores | None = None  # of all candidates; None unless `scores` is True
 
     def to_frame(self, ids: Any = None) -> Any:
-        """A pandas DataFrame with one line for each candidate of the batch. Its columns are row, id
+        """A pandas DataFrame with one row for each candidate of the batch. Its columns are row, id
         (from `ids` [A], if given), mean, std, and, if they were computed, chance and score."""
         import pandas as pd
 

@@ -168,8 +168,8 @@ def check_data(
     errors: Any = None,
 ) -> Data:
     """The arguments of `suggest` as checked arrays. Raises what `suggest` raises."""
-    checked = library(candidates, columns, scaling=scaling)
-    checks.arm_numbers(Arms(checked.features), arms=arms, pending=pending)
+    checked_library = library(candidates, columns, scaling=scaling)
+    checks.arm_numbers(Arms(checked_library.features), arms=arms, pending=pending)
     # an empty list becomes an array of floats
     arms, pending = np.asarray(arms).astype(int), np.asarray(pending).astype(int)
     values = check_vector(
@@ -186,7 +186,7 @@ def check_data(
     )
     # a candidate with an evaluation, even a failed one, is not pending
     pending = np.setdiff1d(pending, arms)
-    return Data(checked, arms, values, pending, np.where(failed, 0, errors))
+    return Data(checked_library, arms, values, pending, np.where(failed, 0, errors))
 
 
 def _check_features(candidates: Any) -> np.ndarray:

@@ -81,10 +81,10 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     the best prediction, and the one with a larger value."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
-    assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
+    assert inputs.arms[inputs.goals.argmax()] == 2  # KOAc, XPhos at 60 C
     lucky = inputs._replace(
         arms=np.append(inputs.arms, [6, 6, 7]),
-        values=np.append(inputs.values, [90.0, 10.0, 70.0]),
+        goals=np.append(inputs.goals, [90.0, 10.0, 70.0]),
         measured=np.append(inputs.measured, [90.0, 10.0, 70.0]),
     )
     gain = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)

@@ -221,7 +221,7 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
         ValueError, match="'remark': the value is missing; --ignore \"remark\" leaves"
     ):
         inputs.read(parse([*call, "Yield [%]"]))
-    assert len(inputs.read(parse([*call, "Yield [%]", "--ignore", "remark"])).values) == 2
+    assert len(inputs.read(parse([*call, "Yield [%]", "--ignore", "remark"])).goals) == 2
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_every_call_finds_the_same_separator(tmp_path, monkeypatch):
         for more in ((), ("--observations", "done.csv"))
     ]
     assert [i.candidates.names for i in read] == [["mass, g", "T, C"]] * 2
-    assert [len(i.values) for i in read] == [12, 12]
+    assert [len(i.goals) for i in read] == [12, 12]
 
 
 @pytest.mark.parametrize("separator", [",", ";"])

@@ -119,7 +119,7 @@ class Sheet:
             "same": None if self.same is None else np.array(self.same.labels),
             "cost": self.costs,
             "arms": self.arms,
-            "values": -self.values if self.minimize else self.values,
+            "goals": -self.values if self.minimize else self.values,
             "errors": None if self.error_name is None else self.errors,
             "pending": np.setdiff1d(self.pending, self.arms),
             "excluded": np.unique(self.excluded),

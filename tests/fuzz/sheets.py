@@ -83,7 +83,7 @@ class Case:
         r.same("names of features", candidates.names, truth["names"])
         kinds = [(group.kind, group.width) for group in candidates.columns]
         r.true("kinds of features", kinds == truth["columns"], f"{kinds} is not {truth['columns']}")
-        for name in ("arms", "values", "pending", "excluded"):
+        for name in ("arms", "goals", "pending", "excluded"):
             r.same(name, getattr(arrays, name), truth[name])
         optional = dict(errors=arrays.errors, same=candidates.same, cost=candidates.cost)
         for name, array in optional.items():
@@ -158,7 +158,7 @@ class Case:
         new_row = np.argsort(order["candidates"])
         for name in ("ids", "features", "same", "cost"):
             truth[name] = None if truth[name] is None else truth[name][order["candidates"]]
-        for name in ("arms", "values", "errors"):
+        for name in ("arms", "goals", "errors"):
             truth[name] = None if truth[name] is None else truth[name][order["observations"]]
         truth["arms"] = new_row[truth["arms"]]
         for name in ("pending", "excluded"):
@@ -318,7 +318,7 @@ class Case:
         options, arrays = read
         report, key = self.report, jax.random.key(0)
         options.batch = REMAINING
-        model = fit(arrays.library, arrays.arms, arrays.values, errors=arrays.errors, key=key)
+        model = fit(arrays.library, arrays.arms, arrays.goals, errors=arrays.errors, key=key)
         for name, unit in dict(lengthscale=1.0, ratio=1.0, scale=scale, centre=scale).items():
             one = np.asarray(getattr(batch.model, name)) * unit
             two = np.asarray(getattr(model, name))

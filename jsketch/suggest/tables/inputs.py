@@ -31,7 +31,7 @@ class Inputs(NamedTuple):
     library: Library
     arms: np.ndarray  # [n], rows of the candidates
     measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
-    values: np.ndarray  # [n], the `goal` of the measured values, which is maximised
+    goals: np.ndarray  # [n], the `goal` of each measured value, which is maximised
     pending: np.ndarray  # [p], distinct rows of candidates that are being measured
     excluded: np.ndarray  # [e], distinct rows of candidates that are never suggested
     errors: np.ndarray | None  # [n], standard errors of the values

@@ -34,10 +34,10 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     plural = dict(numbers="numbers", category="categories", bits="fingerprints")
     count_of = {kind: kinds.count(kind) for kind in plural if kind in kinds}
     counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in count_of.items()]
-    failed, pending = int(np.isnan(inputs.values).sum()), len(inputs.pending)
+    failed, pending = int(np.isnan(inputs.goals).sum()), len(inputs.pending)
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
-        f" {', '.join(counts)}; {len(inputs.values)} evaluations"
+        f" {', '.join(counts)}; {len(inputs.goals)} evaluations"
     )
     line += " with standard errors" if inputs.errors is not None else ""
     line += f", {failed} of them failed" if failed else ""
@@ -108,7 +108,7 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     """The verdict if the best value is within `at_most` of the best possible one (--bounds,
     --target), or if no candidate is expected to be better by more than `at_most`."""
     options, inputs = results.options, results.inputs
-    row = stopping.stop_row(gain, at_most, inputs.arms, inputs.values)
+    row = stopping.stop_row(gain, at_most, inputs.arms, inputs.goals)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))
     text = f"Stop: the best is {value:.4g} ({_description(inputs, row)})"
     if gain.limit > at_most:
@@ -133,7 +133,7 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
 
 def _best_measured(inputs: Inputs) -> tuple[int, float]:
     """(row, measured value) of the candidate with the best value; repeats are averaged."""
-    row, _ = stopping.best_measured(inputs.arms, inputs.values)
+    row, _ = stopping.best_measured(inputs.arms, inputs.goals)
     return row, float(np.nanmean(inputs.measured[inputs.arms == row]))
 
 
@@ -203,7 +203,7 @@ def reasons(results: Results) -> list[str]:
         reason = earlier if inputs.sheet.earlier else "It differs much from the other candidates."
         return [reason] * len(batch.rows)
     model, lines = batch.model, []
-    arms, goals = inputs.arms[observed], inputs.values[observed]
+    arms, goals = inputs.arms[observed], inputs.goals[observed]
     columns = inputs.library.columns
     kinds = [group.kind for group in columns for _ in range(group.n_lengthscales)]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]

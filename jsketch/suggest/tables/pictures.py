@@ -221,7 +221,7 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
     caption = (
         "Each value against its prediction from all others, with a bar of one standard deviation."
     )
-    if len(observed) < np.isfinite(inputs.values).sum():
+    if len(observed) < np.isfinite(inputs.goals).sum():
         caption += f" A random sample of {len(observed)} values is shown."
     figure, axes = _axes("predicted from the others", "measured")
     limits = min(observed.min(), mean.min()), max(observed.max(), mean.max())
@@ -239,7 +239,7 @@ def best_so_far(results: Results) -> Figure:
     order = np.argsort(inputs.batch_of, kind="stable")
     measured, batch = inputs.measured[order], inputs.batch_of[order]
     # the best value so far is the one with the largest goal so far
-    goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
+    goals = np.where(np.isnan(measured), -np.inf, inputs.goals[order])
     is_better = ~pd.Series(goals).cummax().duplicated()
     best = pd.Series(measured).where(is_better).ffill()
     figure, axes = _axes("evaluation", results.options.value_column, 2.8)
@@ -263,7 +263,7 @@ def map_of_library(results: Results) -> Figure:
     inputs, batch = results.inputs, results.batch
     count = len(inputs.candidates.ids)
     shown = np.random.default_rng(0).permutation(count)[:MAP_SIZE]
-    observed = np.isfinite(inputs.values)
+    observed = np.isfinite(inputs.goals)
     evaluated = inputs.arms[observed]
     rows = np.unique(np.concatenate([shown, evaluated, batch.rows]))
     points = np.zeros((count, 2))

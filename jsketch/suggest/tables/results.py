@@ -36,7 +36,7 @@ class Results(NamedTuple):
         """The largest gain at which the verdict is to stop."""
         if self.options.tolerance is not None:
             return float(self.options.tolerance)
-        return stopping.tolerance(self.inputs.values, goal_bounds(self.options))
+        return stopping.tolerance(self.inputs.goals, goal_bounds(self.options))
 
     @property
     def stops(self) -> bool:
@@ -65,7 +65,7 @@ class Results(NamedTuple):
     @property
     def observed(self) -> np.ndarray:
         """[n] bool, evaluations with a value."""
-        return ~np.isnan(self.inputs.values)
+        return ~np.isnan(self.inputs.goals)
 
 
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
@@ -80,11 +80,11 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
             batch = batch._replace(model=batch.model._replace(fitted=False))
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
     bounds = goal_bounds(options)
-    goal_data = inputs.library, inputs.arms, inputs.values
+    goal_data = inputs.library, inputs.arms, inputs.goals
     gain = stopping.possible_gain(
         *goal_data, batch.model, exclude=inputs.excluded, batch=batch.rows, bounds=bounds, **shared
     )
-    data = inputs.library, inputs.arms, inputs.measured
+    measured_data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
         lowest, largest = model.limits
@@ -92,11 +92,11 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     elif options.target is not None:
         # The model of the goal predicts distances to the target. A second model predicts values; it
         # has no limits, because neither small nor large values are poor.
-        model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
+        model = suggest.fit(*measured_data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
     if joined is None:
-        predicted = suggest.predict(*data, model, **shared)
+        predicted = suggest.predict(*measured_data, model, **shared)
     else:
         values = -joined.values if options.minimize else joined.values
         predicted = suggest.predict(
@@ -108,7 +108,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
             key=key,
         )
         predicted = suggest.Prediction(*(part[: len(inputs.candidates.ids)] for part in predicted))
-    left_out = suggest.leave_one_out(*data, model, **shared)
+    left_out = suggest.leave_one_out(*measured_data, model, **shared)
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
 
@@ -119,7 +119,7 @@ def choose(
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
-    data, errors = (inputs.library, inputs.arms, inputs.values), inputs.errors
+    data, errors = (inputs.library, inputs.arms, inputs.goals), inputs.errors
     same, exclude = inputs.candidates.same, inputs.excluded
     joined = inputs.joined
     if joined is not None:
@@ -134,7 +134,7 @@ def choose(
         same=same,
         costs=inputs.candidates.cost,
         budget=options.budget,
-        failures=bool(np.isnan(inputs.values).any()),
+        failures=bool(np.isnan(inputs.goals).any()),
         batch=options.batch,
         replicates=options.replicates,
         acquisition=acquisition,
