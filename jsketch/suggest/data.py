@@ -93,8 +93,8 @@ def library(
     if isinstance(candidates, Library):
         if columns is not None or not scaling:
             raise ValueError(
-                "candidates are a Library, which already has columns and scaling: pass them to"
-                " library(...)."
+                "candidates are a Library, which already has columns and scaling: pass these"
+                " arguments to library(...)."
             )
         return candidates
     features = _check_features(candidates)

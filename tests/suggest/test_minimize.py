@@ -190,8 +190,8 @@ def test_progress_is_a_line_for_every_better_value(capsys):
     found = minimize(loss, SPACE, 12)
     lines = capsys.readouterr().err.splitlines()
     best = np.minimum.accumulate(found.values)
-    better = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
-    assert [int(line.split(" of 12: ")[0]) for line in lines] == better
+    shown = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
+    assert [int(line.split(" of 12: ")[0]) for line in lines] == shown
     assert f"{found.best_value:.6g} at rate=" in lines[-1]
 
 

@@ -66,7 +66,7 @@ def test_values_that_fit_no_model_may_reach_the_bound(values):
         assert gain.best == 0 and stopping.should_stop(gain, 1.0) == stops
 
 
-def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
+def test_the_last_candidate_has_the_gain_of_its_batch():
     """All other candidates are evaluated or excluded."""
     data, _ = problem(2)
     model, arms = suggest(*data, batch=5).model, data[1]
@@ -78,7 +78,7 @@ def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
     np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * predicted.std[row])
 
 
-def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
+def test_the_gain_of_a_model_that_is_too_smooth_is_that_of_a_rougher_one(monkeypatch):
     """The lengthscales are too long by a factor in LENGTHSCALE_DIVISORS. The possible gain is that
     of the model with the right lengthscales, unless the likelihood rules this model out."""
     data, _ = problem(3)
