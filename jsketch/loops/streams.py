@@ -76,10 +76,10 @@ class Pass:
     nonfinite: Array  # [] bool, a label is infinite or the state is not finite
 
 
-def _empty_pass(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
+def _empty_pass(state: Any, ys: Array, count: int) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    end = jnp.asarray(len(ys) if count is None else count, jnp.int32)
+    end = jnp.asarray(count, jnp.int32)
     return Pass(state, forecasts, jnp.zeros((), jnp.int32), end, false, false)
 
 
@@ -92,7 +92,6 @@ def stream(
     first: ArrayLike = 0,
     resume: Pass | None = None,
     block: int = BLOCK,
-    count: ArrayLike | None = None,
 ) -> Pass:
     """The pass over the examples in order; each is predicted and then learned.
 
@@ -102,17 +101,16 @@ def stream(
     ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
-    resume      a pass over the same examples after an overflow, with an enlarged state
+    resume      a pass over the same examples that stopped at an overflow, with an enlarged state
     block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
                 prediction
-    count       [] int, number of examples before the padding, which has no labels; None: n
     """
     unit = takes(forecaster)
     if unit == "blocks":
         return _stream_blocks(forecaster, state, xs, ys, block)
     if unit == "growing blocks":
         return _stream_growing_blocks(
-            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty_pass(state, ys, count)
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty_pass(state, ys, len(ys))
         )
 
     def step(run: Pass) -> Pass:
@@ -130,7 +128,7 @@ def stream(
             new, forecasts, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
         )
 
-    return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, count))
+    return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, len(ys)))
 
 
 def _unfinished(run: Pass) -> Array:
@@ -342,10 +340,15 @@ def _predict(
     if count < size:
         xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
         ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
-    run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
+
+    def advance(run: Pass) -> Pass:
+        return _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
+
+    # the first call resumes an empty pass, because a call without `resume` is another program
+    run = advance(_empty_pass(state, ys, count))
     while bool(run.overflow):
-        run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
-        run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
+        grown = forecaster.grow(run.state)
+        run = advance(replace(run, state=grown, overflow=jnp.zeros((), bool)))
     forecasts = run.forecasts
     if count < len(ys):
         forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
