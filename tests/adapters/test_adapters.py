@@ -198,7 +198,7 @@ def test_mistakes_have_messages():
         ("sklearn.base", "SklearnRegressor", "RiverRegressor"),
     ],
 )
-def test_each_adapter_needs_one_package(monkeypatch, package, adapter, other_adapter):
+def test_each_adapter_needs_its_own_package_only(monkeypatch, package, adapter, other_adapter):
     monkeypatch.setitem(sys.modules, package, None)  # the package then cannot be imported
     for loaded in ("river", "scikit_learn"):
         monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")

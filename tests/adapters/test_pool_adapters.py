@@ -28,7 +28,7 @@ def campaign(optimizer, rounds):
 
 
 def test_a_pool_is_minimised():
-    """The first batch is the one that `suggest` returns."""
+    """The first batch is that of `suggest`."""
     optimizer = PoolOptimizer(POOL, random_state=3)
     result = campaign(optimizer, 5)
     values = np.array([f(x) for x in POOL])
@@ -79,8 +79,8 @@ def test_invalid_points_values_and_options_are_refused():
         PoolOptimizer(suggest.library(POOL))
 
 
-def test_the_interface_is_that_of_scikit_optimize():
-    """The same loop drives both packages, and the results have the same fields."""
+def test_a_pool_optimizer_has_the_interface_of_scikit_optimize():
+    """One loop drives both optimizers, and their results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
     ours = PoolOptimizer(POOL)
     theirs = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
@@ -149,7 +149,7 @@ def test_an_optuna_study_chooses_rows(optuna):
         maximised.ask().suggest_float("row", 0, 1)
 
 
-def test_unusual_optuna_studies(optuna):
+def test_optuna_studies_with_unusual_trials_or_parameters(optuna):
     """Infinite values are ignored, enqueued trials are pending, and a parameter with another name
     or range is refused."""
 

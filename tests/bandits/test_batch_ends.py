@@ -51,8 +51,8 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """A pick is the last if C is a millionth below the bound after it. If C is a millionth above
-    this bound, one more pick follows."""
+    """A pick is the last if C is a millionth below the bound after this pick. If C is a millionth
+    above this bound, one more pick follows."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     n_sensitive = 0
     for seed in range(12):

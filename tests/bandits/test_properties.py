@@ -17,7 +17,7 @@ from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-# properties whose tests take long are tested for few algorithms; -m slow tests all of them
+# tests that take long run with few algorithms; -m slow runs them with all
 FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
@@ -235,7 +235,7 @@ def test_an_arm_out_of_range_is_refused(cache, name):
 
 @pytest.mark.float32(only=True)
 @by_name(CASES, CASES.keys() - FEWER)
-def test_float32_stays_finite(name):
+def test_runs_in_float32_stay_finite(name):
     single = problem(jnp.float32)
     run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)
     assert int(run.t) == HORIZON and not bool(run.stopped)

@@ -217,10 +217,10 @@ def regrets(problem, horizon):
 
 
 @pytest.mark.slow
-def test_few_runs_end_on_a_lower_hill():
+def test_few_runs_with_a_prior_end_on_a_lower_hill():
     """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood end
-    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003);
-    in BoTorch 2 of 20 do. On Branin's function with 30 evaluations, the mean difference to the
+    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003).
+    Of 20 runs of BoTorch 2 do. On Branin's function with 30 evaluations, the mean difference to the
     maximum is 0.011; BoTorch has 0.020."""
     regret = regrets(HARTMANN, 60)
     assert (regret > 0.5).sum() <= 3 and np.median(regret) < 0.02

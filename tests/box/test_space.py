@@ -20,7 +20,7 @@ SPACE = Space(
 VALUES = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
-def test_the_papers_examples():
+def test_the_papers_examples_are_decoded():
     """Appendix D.2: [0,5) stands for True and [5,10] for False; floats are multiplied by ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
     choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
@@ -28,7 +28,7 @@ def test_the_papers_examples():
     assert Space(beta).decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
 
 
-def test_log_scale_has_equal_ratios():
+def test_equal_steps_on_a_log_scale_have_equal_ratios():
     rates = [Space(Real("r", 1e-4, 1.0, log=True)).decode([x])["r"] for x in (0, 2.5, 5, 7.5, 10)]
     np.testing.assert_allclose(rates, 10.0 ** np.arange(-4, 1), rtol=1e-12)
 

@@ -160,8 +160,8 @@ SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 
 
 @by_name(CASES, ["cbkb"])  # cbkb has the program of cbbkb
-def test_choices_and_capacity(runs, name):
-    """The first action is uniform, later ones have the largest bound. Growing changes no bound."""
+def test_choices_have_the_largest_bound_and_growing_changes_no_bound(runs, name):
+    """The first action is uniform. A reward beyond the capacity leaves the state unchanged."""
     small = SMALL[name]
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)

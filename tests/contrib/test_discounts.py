@@ -58,7 +58,7 @@ def features_of(forecaster, xs):
 
 @each
 def test_predictions_are_the_weighted_least_squares(name):
-    """The predictions of blocks and of single examples are compared."""
+    """Both blocks and single examples are compared with fits from scratch."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
     ys = with_value(ys, UNLABELLED, np.nan)
@@ -73,7 +73,7 @@ def test_predictions_are_the_weighted_least_squares(name):
 
 
 def test_the_exact_forecaster_is_the_weighted_least_squares():
-    """The fits from scratch use explicit features of all examples."""
+    """Fits from scratch use the features of an eigendecomposition of the Gram matrix."""
     xs, ys = examples(1)
     ys = with_value(ys, UNLABELLED, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
@@ -129,7 +129,7 @@ class Dependent:
         return jnp.concatenate([x, x.sum(1, keepdims=True)], axis=1)
 
 
-def test_rounding_between_the_triangles_does_not_grow():
+def test_rounding_differences_of_the_triangles_of_the_inverse_do_not_grow():
     """Without averages of the two triangles of A^-1, predictions would be off by 100."""
     xs, ys = examples(6, 400)
 

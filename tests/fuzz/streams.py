@@ -112,7 +112,7 @@ def forecaster_of(name, p):
 
 
 def check(seed, report, long=False):
-    """Checks the forecaster of a seed on its stream."""
+    """Checks a run. The seed determines the forecaster and the stream."""
     names = ALGORITHMS if long else QUICK
     name, p = names[seed % len(names)], Problem(seed, long)
     report.problem = f"{name}, {p.description}"

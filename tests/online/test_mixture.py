@@ -97,7 +97,7 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
 
 
-def test_experts_that_come_to_differ_in_size_are_refused():
+def test_experts_that_need_different_capacities_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
     numbers = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
@@ -129,8 +129,8 @@ DIVERGING = {"level": LEVELS, "diverges_after": DIVERGES_AFTER}
 
 
 @rules
-def test_the_best_expert_diverges(rule):
-    """The other experts then share its weight, and the regret bound holds for them."""
+def test_the_weight_of_a_diverged_expert_goes_to_the_others(rule):
+    """The best expert diverges. The regret bound holds relative to the other experts."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0, rule=rule)
@@ -149,7 +149,7 @@ def test_the_best_expert_diverges(rule):
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """The warning is not repeated after a file is loaded, nor for every chunk."""
+    """The warning is not repeated after a file is loaded, nor in later chunks."""
     mixture = Mixture(
         Diverging(0.0, 0), DIVERGING | {"diverges_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
@@ -184,8 +184,8 @@ def test_no_expert_diverges_at_an_infinite_label():
     assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
 
 
-def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """A forecaster without a declaration would be slow. A mixture has that of its experts."""
+def test_forecasters_declare_the_methods_that_they_have():
+    """Undeclared methods would not be used. A mixture declares the methods of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

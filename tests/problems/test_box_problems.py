@@ -53,7 +53,7 @@ def test_the_maximiser_has_the_largest_value(name):
     assert max(ends) <= problem.maximum + 1e-10
 
 
-def test_the_functions_of_the_go_ucb_paper():
+def test_the_functions_of_the_go_ucb_paper_have_its_maxima_and_regrets():
     """THEORY 8.4: maxima in 20 dimensions, and regrets of 20,000 uniform points. Three means and a
     fraction are within 4 standard errors; a correct implementation fails with probability 3e-4."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
@@ -84,7 +84,7 @@ def test_noise_has_its_standard_deviation(name):
 
 
 def test_gradients_of_ackley_near_its_kink():
-    """At distances up to 1e-17 from the kink the gradient is 0. At 1e-6 it is that of the cone."""
+    """At distances up to 1e-17 from the kink the gradient is 0, and at 1e-6 that of a cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
     )
