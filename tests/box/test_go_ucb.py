@@ -201,7 +201,7 @@ def test_a_horizon_of_phase_one_alone_is_valid():
 
 @each
 def test_every_choice_lies_in_the_ball_and_the_box_and_is_no_worse_than_its_starts(name):
-    """THEORY 8.3 states this."""
+    """THEORY 8.3."""
     past_rounds, _ = rounds(OPTIMIZERS[name])
     assert np.isnan(float(past_rounds[0][1].proposal.beta))
     for _, query, info in past_rounds[1:]:

@@ -83,7 +83,7 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
 
-def test_another_commit_is_another_result(tmp_path, commit):
+def test_results_of_another_commit_are_replaced_with_overwrite_only(tmp_path, commit):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
     commit.append("two")

@@ -311,8 +311,7 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch of other tables. Their candidate i is the sheet's candidate
-        rows[i]."""
+        """Compares the batch of tables whose candidate i is candidate rows[i] of the sheet."""
         read = self.read_arrays(grids, words)
         if read is None:
             return

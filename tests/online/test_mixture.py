@@ -185,7 +185,7 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_forecasters_declare_the_methods_that_they_have():
-    """Undeclared methods would not be used. A mixture declares the methods of its experts."""
+    """`takes` and `grows` declare methods. A mixture declares the methods of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

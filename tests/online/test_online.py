@@ -245,7 +245,7 @@ def adversarial_stream(seed, n=40):
 
 
 def test_identities_and_regret_bounds_hold_on_adversarial_streams():
-    """THEORY 7.7: streams are adversarial_stream; repeated points make the Gram matrix singular."""
+    """THEORY 7.7. Repeated points make the Gram matrix singular."""
     kernel_ridge = online.KernelAWV(kernels.Gaussian(0.5), penalize_current=False, capacity=24)
     for seed in range(12):
         x, ys, gram, lam = adversarial_stream(seed)
