@@ -52,7 +52,7 @@ def test_checks_of_scikit_learn(check):
 
 
 @both_forecasters
-def test_partial_fit_is_prequential(forecaster):
+def test_partial_fit_has_the_predictions_of_prequential(forecaster):
     xs, ys = examples(n=48)
     ys[3] = np.nan
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
@@ -127,7 +127,7 @@ def test_checks_of_river(check):
 
 
 @both_forecasters
-def test_learn_one_is_prequential(forecaster):
+def test_learn_one_has_the_predictions_of_prequential(forecaster):
     xs, ys = examples(n=24)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = RiverRegressor(forecaster), []

@@ -39,8 +39,8 @@ def test_a_pool_is_minimised():
 
 
 def test_asked_points_are_pending_until_they_have_values():
-    """The value of a point that is twice in the pool belongs to the pending row with this
-    point. Values of pending points may be missing."""
+    """The value of a point that is twice in the pool belongs to the row that is pending.
+    Values of pending points may be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)
@@ -107,7 +107,7 @@ def test_a_missing_optuna_is_named(monkeypatch):
         _ = adapters.OptunaSampler
 
 
-def test_an_optuna_study_chooses_rows(optuna):
+def test_an_optuna_study_chooses_rows_of_a_pool(optuna):
     """Until the pool is empty no row is suggested twice. Failed and running trials are not
     suggested again, and the direction of the study is respected."""
 
@@ -191,7 +191,7 @@ def mixed_objective(trial):
     return smooth + 0.001 * (width - 24) ** 2 + 0.3 * (kind is not None)
 
 
-def test_an_optuna_study_of_any_objective(optuna):
+def test_an_optuna_study_without_candidates_finds_good_parameters(optuna):
     """Parameters keep their types; failed and running trials are not repeated; maximising the
     negative gives the same trials."""
     study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
@@ -210,8 +210,8 @@ def test_an_optuna_study_of_any_objective(optuna):
 
 
 def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
-    """Samplers with equal seeds stand for processes that share a storage. One of them chooses a row
-    while the choice of the other is not yet stored."""
+    """Samplers with equal seeds stand for processes that share a storage. The second sampler
+    chooses a row before the choice of the first one is stored."""
     last, rows = len(POOL) - 1, []
 
     class Slow(adapters.OptunaSampler):

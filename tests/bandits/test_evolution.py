@@ -8,7 +8,7 @@ from jsketch import loops, problems
 from jsketch.bandits import RegularizedEvolution, evolution
 
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
-TABLE = evolution.one_change_apart(CODES)
+NEIGHBOURS = evolution.one_change_apart(CODES)
 KEY = jax.random.key(0)
 
 
@@ -17,10 +17,10 @@ def small_problem():
 
 
 def test_neighbours_differ_in_one_position():
-    assert TABLE.shape == (81, 8)
-    distance = (CODES[:, None] != CODES[TABLE]).sum(2)
+    assert NEIGHBOURS.shape == (81, 8)
+    distance = (CODES[:, None] != CODES[NEIGHBOURS]).sum(2)
     assert (distance == 1).all()
-    assert all(len(set(row)) == 8 for row in TABLE)
+    assert all(len(set(row)) == 8 for row in NEIGHBOURS)
     bits = np.array([[0, 0], [0, 1], [1, 1]])
     np.testing.assert_array_equal(evolution.one_change_apart(bits), [[1, -1], [2, 0], [1, -1]])
 
@@ -47,7 +47,7 @@ def expected_arms(bandit, problem, key, horizon):
 
 
 def test_picks_are_those_of_the_rule_in_plain_python():
-    table = TABLE.copy()
+    table = NEIGHBOURS.copy()
     table[::2, 5:] = -1
     bandit = RegularizedEvolution(jnp.asarray(table), population=12, sample=4)
     arms = loops.rollout(bandit, small_problem(), KEY, 100).trace.arm

@@ -111,7 +111,7 @@ def test_the_initial_capacity_follows_from_the_expected_size_of_the_dictionary()
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("regularization", [1e-20, 1e-300])
-def test_the_expected_size_of_repeated_arms_with_little_regularization(dtype, regularization):
+def test_expected_sizes_are_accurate_with_little_regularization(dtype, regularization):
     """Six copies of each of ten distant arms have leverage scores of 1/6 without regularization.
     qbar is 2."""
     arms = Arms(jnp.asarray(np.tile(np.arange(10.0), 6)[:, None], dtype))

@@ -143,10 +143,10 @@ def test_partition_search_covers_the_box_and_reduces_the_regret():
     in_cell = (np.abs(inside[:, None] - centre) <= half * (1 + 1e-9)).all(2)
     assert (in_cell.sum(1) == 1).all()
     cell = np.argmax((np.abs(np.asarray(xs[-1]) - centre) < 1e-12).all(1))
-    change = partition.variation(
+    variation = partition.variation(
         bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None]
     )[0]
-    assert float(spread[-1]) > float(change)
+    assert float(spread[-1]) > float(variation)
     assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
 
 
@@ -170,11 +170,11 @@ def test_the_variation_of_a_cell_bounds_changes_of_functions():
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
-    change = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
+    variation = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
     for _ in range(20):
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
         inside = centre + half * random.uniform(-1, 1, (20, 2))
         change_in_kernel = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points))
         differences = change_in_kernel @ weights
-        assert (np.abs(differences) <= change * (1 + 1e-9)).all()
+        assert (np.abs(differences) <= variation * (1 + 1e-9)).all()

@@ -145,7 +145,7 @@ def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
     np.testing.assert_allclose(whole.y, cache.run(name).trace.reward, atol=1e-12)
-    # the horizon truncates a batch, so the run resumes at the end of a round
+    # a horizon within a batch would truncate the batch, so that the first part ends with a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
     first = loops.drive(bandit, replay_rewards(), arms, KEY, stop)

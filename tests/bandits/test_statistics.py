@@ -97,7 +97,7 @@ def test_variances_are_accurate_to_a_factor_3_and_dictionaries_are_small(qbar):
     d_eff = (np.asarray(state.pull_counts) * exact_variance).sum(1)
     assert (sizes <= 81 * bandit.ratio * (1 + 1 / LAM) ** 2 * qbar * d_eff).all()
     if qbar == 2.0:
-        # resampling uses the variances before a batch, up to C times those after it
+        # resampling uses the variances before a batch, which are up to C times the later ones
         limit = bandit.ratio * qbar * np.asarray(state.evidence.variance_sum)
         assert sizes.mean() <= limit.mean() + 4 * sizes.std() / 8
         assert sizes.mean() < 2 * (qbar * d_eff).mean()

@@ -81,7 +81,7 @@ def test_the_number_of_batches_is_below_the_theorems_bound(batched):
 
 def test_the_papers_band_covers_the_mean_rewards(batched):
     """THEORY 4.3 (BBKB Theorem 2): |mu~ - f| <= beta~ sigma~ at all arms and STOPS, where beta~ is
-    the width without its C. With a fifth of beta~ the band does not cover them."""
+    the width without its C. A band of a fifth of beta~ is too narrow."""
     fraction = RATIO * batched.needed_fraction()
     assert (fraction <= 1).sum() >= (1 - DELTA) * SEEDS > (fraction <= 0.2).sum()
 

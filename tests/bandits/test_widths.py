@@ -127,7 +127,7 @@ def evidence_after_batches(gram, lam, dictionaries):
 
 @jax.jit
 def after_each_batch(bandit):
-    """(the states [4] before and after each of the BATCHES, without their domain; an overflow)."""
+    """(states [4] before and after each of the BATCHES without domains, whether one overflowed)."""
     first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
 
     def one(state, evaluations):
@@ -149,7 +149,7 @@ GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """Dictionaries have some or all arms. The comparison is before and after each batch."""
+    """This holds before and after each batch, for dictionaries of some or of all arms."""
     bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)

@@ -22,7 +22,7 @@ HORIZON = 11
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # {name: the hyperparameter that a test changes without a new compilation}
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
-QUICK = ("uniform", *NUMBERS)  # the code of the other rows is in these rows too
+QUICK = ("uniform", *NUMBERS)  # these rows contain the code of all rows
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 each = by_name(CASES, CASES.keys() - QUICK)
 
@@ -178,7 +178,7 @@ def test_noiseless_values_are_recorded():
 
 @pytest.mark.float32(only=True)
 @by_name(NUMBERS, ["gp_log_ei"])
-def test_dtypes_follow_the_box(name):
+def test_dtypes_are_those_of_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()

@@ -60,7 +60,7 @@ def flat(optimizer, box=PROBLEM.domain):
 # models and fits
 
 
-def test_the_network_is_the_papers():
+def test_the_network_is_that_of_the_paper():
     model, x = flatten(Network(), jnp.zeros(20)), jax.random.uniform(KEY, (20,), minval=-1)
     assert model.size == 551
     expected = float(boxes.all_ones_network().value(x))
@@ -378,9 +378,9 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
     """Lemma 5.3: w* lies in the ball at all t in at least 1 - delta of 48 runs, with the radius of
-    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If this
-    held with probability 1 - delta exactly, the test would fail for half of all keys.) It does not
-    hold with the printed oracle, which leaves w0 as drawn. The noise is so small that a fit to
+    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If this held
+    with probability 1 - delta exactly, the test would fail for half of all keys.) The lemma does
+    not hold with the printed oracle, which leaves w0 as drawn. The noise is so small that a fit to
     these few points nearly always stays in the box W, to which only the paper's oracle is
     confined."""
     truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1

@@ -166,7 +166,7 @@ def test_draws_have_the_joint_posterior_of_noisy_values():
 
 
 class PlainCounters:
-    """Section 2 of the paper with the numbers of THEORY 8.5, in plain Python, for batches of B."""
+    """The counters of the paper (Section 2, numbers of THEORY 8.5) in Python, for batches of B."""
 
     def __init__(self, d, batch):
         self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
@@ -216,8 +216,8 @@ def test_regions_have_the_lengths_of_plain_counters(d, batch):
 
 def test_runs_have_the_regions_of_plain_counters():
     """In every round the side, the restarts and the number of initial points left are those of the
-    plain counters. Proposals lie in the box around the best point since the restart, whose sides
-    are in proportion to the lengthscales."""
+    plain counters. Proposals lie in the box around the best point since the restart. The sides of
+    the box are proportional to the lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)

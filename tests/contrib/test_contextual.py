@@ -67,7 +67,7 @@ def kors_joins(draws):
         yield step, joins
 
 
-def test_ek_ucb_is_the_dense_projection(runs):
+def test_ek_ucb_matches_the_dense_projection(runs):
     """KORS draws the dictionary; all rewards are projected on the span of its points."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)

@@ -23,8 +23,8 @@ UNLABELLED = [0, 7, 8, 29, 40]
 
 def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
     """Predictions of a fit from scratch for every example. The k-th of n labelled examples has the
-    weight gamma^(n + 1 - k). The lam of a feature has the same weight if its last renewal followed
-    the k-th example; k is 0 without a renewal."""
+    weight gamma^(n + 1 - k). A feature that was last renewed after the k-th example, or after k = 0
+    without a renewal, has the regularization lam gamma^(n + 1 - k)."""
     size, labelled, predictions = z.shape[1], [], []
     for t, row in enumerate(z):
         n = len(labelled)

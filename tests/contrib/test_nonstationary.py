@@ -114,7 +114,7 @@ def test_means_move_from_anchor_to_anchor():
 
 @pytest.mark.parametrize("period", [49, 98, 103])
 def test_jumps_are_on_time(period):
-    """Compiled code multiplies by 1 / 49, so that 49 j / 49 is below j."""
+    """Compiled code multiplies by 1 / 49, so that 49 j / 49 may be below j."""
     anchors = jnp.arange(50.0)[:, None]
     steps = DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, 0.0, abrupt=True)
     times = period * jnp.arange(1, 50)

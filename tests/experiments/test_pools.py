@@ -73,7 +73,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
         baselines.play(bits, (4, 3), 0, forest)
 
 
-def test_the_share_of_the_best_candidates_with_ties():
+def test_ties_count_for_the_share_of_the_best_candidates():
     """Three values of 5 tie for two places of the top three."""
     values = np.array([1.0, 5.0, 9.0, 5.0, np.nan, 5.0, 2.0])
     arms = np.array([0, 4, 1, 3, 5, 2, 6])

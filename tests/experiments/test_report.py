@@ -103,14 +103,14 @@ def test_a_claim_is_judged_by_all_of_its_cases(tmp_path, decisions, verdict, not
 
 
 def test_verdicts_follow_from_the_numbers(tmp_path):
-    least = "BBKB has the smallest regret on Abalone and Cadata."
-    fast = "BBKB takes only a fraction of BKB's time."
+    less_regret = "BBKB has the smallest regret on Abalone and Cadata."
+    less_time = "BBKB takes only a fraction of BKB's time."
     found = outcomes(generated_results(tmp_path))
-    assert found[least].verdict == found[fast].verdict == "confirmed"
-    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[least].numbers[0]
-    assert "GP-UCB: 0.2000 ± 0.0000" in found[least].numbers[0]
+    assert found[less_regret].verdict == found[less_time].verdict == "confirmed"
+    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[less_regret].numbers[0]
+    assert "GP-UCB: 0.2000 ± 0.0000" in found[less_regret].numbers[0]
     found = outcomes(generated_results(tmp_path, gp_ucb=entry(0.05), bkb=entry(0.2, 1.5)))
-    assert found[least].verdict == found[fast].verdict == "differs"
+    assert found[less_regret].verdict == found[less_time].verdict == "differs"
 
 
 @pytest.mark.parametrize(

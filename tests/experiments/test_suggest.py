@@ -206,7 +206,7 @@ def test_requests_that_cannot_be_met_are_refused(tmp_path):
     assert len(pd.read_csv(tmp_path / "library.csv")) == A
 
 
-def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
+def test_refusals_of_a_misspelt_column_and_of_remarks_give_advice(tmp_path):
     """A column of remarks is mostly empty: the error names the option that leaves it out."""
     text = "solvent,heat,Yield [%],remark\nDMF,60,12,\nDMF,80,,\nMeCN,60,31,dark\nMeCN,80,,\n"
     (tmp_path / "sheet.csv").write_text(text)

@@ -101,7 +101,7 @@ def test_gradients_are_finite_at_equal_points(name):
 
 
 def test_inputs_far_from_zero_lose_no_digits():
-    """x / lengthscale is rounded alike in both arguments: posteriors multiply errors by k / lam."""
+    """x / lengthscale is rounded alike for both points: posteriors magnify errors by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
     column = default_flags_jit(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])

@@ -101,9 +101,9 @@ def test_another_run_is_refused(tmp_path):
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
     ]:
-        run = dict(algorithm=bandit, problem=PROBLEM, key=KEY, horizon=HORIZON) | change
+        arguments = dict(algorithm=bandit, problem=PROBLEM, key=KEY, horizon=HORIZON) | change
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
-            loops.run(**run, checkpoint=path)
+            loops.run(**arguments, checkpoint=path)
     content = path.read_bytes()
     for wrong, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),

@@ -234,7 +234,7 @@ def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     assert longer.t == run.t + 2 and not longer.stopped
 
 
-def test_a_function_of_the_run_ends_it():
+def test_a_function_of_the_user_ends_a_run():
     """Uniform arms have no bounds. If the function raises, `error.driven` is the run so far."""
     times = []
 

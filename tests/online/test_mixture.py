@@ -20,7 +20,7 @@ from jsketch.types import Forecaster, ForecastInfo
 KEY = jax.random.key(0)
 LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
 RIDGE = online.PKAWV(Taylor(1, 3, 0.5))
-rules = pytest.mark.parametrize("rule", RATES)
+each_rule = pytest.mark.parametrize("rule", RATES)
 
 
 def examples(seed=0, n=80, noise=0.3):
@@ -39,7 +39,7 @@ def expert_predictions(xs, ys):
 
 def adversarial_streams(mixture, seeds, n=150):
     """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
-    the other sign, labels in favour of the expert of least weight, or random ones."""
+    the opposite sign, labels in favour of the expert of least weight, or random ones."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -64,7 +64,7 @@ def adversarial_streams(mixture, seeds, n=150):
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), seeds))
 
 
-@rules
+@each_rule
 def test_the_regret_to_the_best_expert_is_bounded(rule):
     mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
     max_regret = np.log(len(LAMS)) / RATES[rule]
@@ -128,7 +128,7 @@ LEVELS, DIVERGES_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6]
 DIVERGING = {"level": LEVELS, "diverges_after": DIVERGES_AFTER}
 
 
-@rules
+@each_rule
 def test_the_weight_of_a_diverged_expert_goes_to_the_others(rule):
     """The best expert diverges. The regret bound holds relative to the other experts."""
     _, ys = examples(5, 60)

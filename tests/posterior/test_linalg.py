@@ -177,6 +177,6 @@ def test_sequential_vmap_runs_one_after_another(monkeypatch):
     narrow = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
     assert narrow["mean"].dtype == jnp.float32
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    # a new function, because the program of the other one is cached
+    # a new function, because JAX caches the program of `runs`
     program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))
     assert "f64[3,4] = tanh" in program

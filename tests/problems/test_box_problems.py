@@ -27,7 +27,7 @@ def points(problem, n, seed=0):
 
 @each
 def test_the_maximiser_has_the_largest_value(name):
-    """No other point, and no point that a local optimiser reaches, has a larger value."""
+    """No random point, and no point that a local optimiser reaches, has a larger value."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
@@ -37,8 +37,8 @@ def test_the_maximiser_has_the_largest_value(name):
     assert (problem.maximiser >= lower).all() and (problem.maximiser <= upper).all()
     near = jnp.asarray(np.clip(np.asarray(problem.maximiser) + around, lower, upper))
     everywhere = points(problem, 2000)
-    largest = jnp.concatenate([value(near), value(everywhere)])
-    assert largest.max() <= problem.maximum + 1e-10
+    values = jnp.concatenate([value(near), value(everywhere)])
+    assert values.max() <= problem.maximum + 1e-10
 
     loss_and_gradient = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
@@ -83,7 +83,7 @@ def test_noise_has_its_standard_deviation(name):
     assert float(noiseless(x, jax.random.key(0))) == float(noiseless.value(x))
 
 
-def test_gradients_of_ackley_near_its_kink():
+def test_gradients_of_ackley_are_finite_near_its_kink():
     """At distances up to 1e-17 from the kink the gradient is 0, and at 1e-6 that of a cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
