@@ -43,9 +43,9 @@ def picks_of(p, ratio, **options):
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
     """The global bound after each pick if `local` is None, else `over_arms` of the local bounds
     [B,A], by default their maximum over the arms."""
-    total, full, embedded = bounds(p, batch)
+    global_bounds, full, embedded = bounds(p, batch)
     if local is None:
-        return total
+        return global_bounds
     return over_arms(np.maximum(full, embedded) if local == "guaranteed" else full)
 
 

@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:regularization .* too small"),
 ]
 
-
 each = by_name(CASES, VARIANTS)
 
 

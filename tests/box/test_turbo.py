@@ -101,9 +101,9 @@ def plain_fit(x, y):
         w = inverse @ (y - free[0])
         half = (np.outer(w, w) - inverse) / 2
         squares = (x[:, None] - x) ** 2 / scales**3
-        numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
-        numbers += [(half * k).sum() / outputscale, np.trace(half)]
-        gradient = np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)])
+        partials = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
+        partials += [(half * k).sum() / outputscale, np.trace(half)]
+        gradient = np.concatenate([[w.sum()], partials * (high - low) * squashed * (1 - squashed)])
         gradient = -gradient / len(x)
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)

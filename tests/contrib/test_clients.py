@@ -30,7 +30,6 @@ Y = REWARDS.reshape(-1)
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 
-
 run_rounds = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, np.stack([NEW] * N)))
 
 

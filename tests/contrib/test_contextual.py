@@ -36,7 +36,6 @@ NEW = np.random.default_rng(2).uniform(0, 1.5, (6, 2))
 ALL = np.concatenate([X, NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 
-
 run_steps = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, NEW))
 
 

@@ -18,7 +18,7 @@ from suggest_command import A, evaluations, library, run, truth, write
 
 from jsketch import kernels
 from jsketch.suggest import Columns, Mixed, data, posterior
-from jsketch.suggest import library as scaled
+from jsketch.suggest import library as suggest_library
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import inputs, messages, pictures
@@ -48,10 +48,11 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
         done = pd.concat([done, evaluations(frame, rows_of(batch))])
     assert done["value"].max() >= np.sort(f)[-2]
     options = ("--pending", write(tmp_path / "pending.csv", frame[["id"]][:20]))
-    up = run(tmp_path, frame, done, *options)
-    down = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
-    assert list(up["id"]) == list(down["id"]) and not set(up["id"]) & set(frame["id"][:20])
-    np.testing.assert_allclose(up["predicted"], -down["predicted"])
+    maximized = run(tmp_path, frame, done, *options)
+    minimized = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
+    assert list(maximized["id"]) == list(minimized["id"])
+    assert not set(maximized["id"]) & set(frame["id"][:20])
+    np.testing.assert_allclose(maximized["predicted"], -minimized["predicted"])
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
@@ -88,18 +89,18 @@ def test_scaling_by_powers_of_two_is_exact():
     assert data.power_of_two(np.zeros(3)) == data.power_of_two(np.zeros(0)) == 1
 
 
-def laboratory():
+def priced_library():
     heat = np.repeat([20, 40, 60], 20)
     return library().assign(heat=heat, price=1 + np.arange(A) % 7)
 
 
-DONE = range(0, A, 7)
+DONE = range(0, A, 7)  # rows with evaluations
 
 
 def test_batches_of_one_temperature_and_within_a_budget(tmp_path, capsys):
     """Excluded candidates are not suggested, the cost is no feature, and the budget ends a
     batch."""
-    frame = laboratory()
+    frame = priced_library()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
     excluded = write(tmp_path / "never.csv", frame[["id"]][45:])
     more = ("--same", "heat", "--exclude", excluded, "--report", str(report))
@@ -130,7 +131,7 @@ def test_pictures_show_the_names_of_columns_and_not_formulas():
 
 
 def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
-    frame = laboratory()
+    frame = priced_library()
     done = evaluations(frame, DONE).astype({"value": object})
     done.iloc[[1, 4], 1] = ["failed", "Failed"]
     batch = run(tmp_path, frame, done, "--explain")
@@ -144,7 +145,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
 
 def test_reasons_name_the_closest_measured_candidate_and_the_column(tmp_path, capsys):
     """c1 is close to the best candidate, c0. Without values a reason names no candidate."""
-    frame = laboratory().drop(columns="price")
+    frame = priced_library().drop(columns="price")
     frame.loc[1, ["size", "mass", "heat"]] = frame.loc[0, ["size", "mass", "heat"]]
     frame.loc[1, "size"] += 0.01
     done = pd.DataFrame({"id": ["c0", "c59"], "value": [-9.0, 3.0]})
@@ -169,7 +170,7 @@ def test_distances_in_reasons_and_maps_are_those_of_the_kernel():
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
     columns = (Columns("numbers", 2), Columns("category", 3), Columns("bits", bits.shape[1]))
-    scaled_library = scaled(x, columns, scaling=False)
+    scaled_library = suggest_library(x, columns, scaling=False)
     lengths = np.array([0.5, 1.0, 2.0, 0.7])
     squared = messages.squared_distances(scaled_library, x[0], x[1])
     r = np.sqrt(5 * (squared / lengths**2).sum())
@@ -188,7 +189,7 @@ def test_distances_in_reasons_and_maps_are_those_of_the_kernel():
 
 
 def test_requests_that_cannot_be_met_are_refused(tmp_path):
-    frame, out = laboratory(), str(tmp_path)
+    frame, out = priced_library(), str(tmp_path)
     rows = [
         (("--same", "cold"), "has no column 'cold'"),
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
@@ -271,8 +272,8 @@ def test_the_example_tables_are_read():
 
 
 def chemistry():
-    """An Excel sheet as a laboratory keeps it: 60 reactions, 12 of them measured."""
-    frame = laboratory().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
+    """The Excel sheet of a chemist: 60 reactions, 12 of which are measured."""
+    frame = priced_library().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
     values = (60 + 12 * truth(frame)).round(1).astype(object)
     values[np.arange(A) % 5 != 0] = None
     return frame.assign(**{"Yield (%)": values})
@@ -438,7 +439,7 @@ def test_csv_outputs_begin_with_a_byte_order_mark(tmp_path, monkeypatch, separat
 @pytest.mark.parametrize(("more", "count"), [((), 5), (("--same", "heat"), 3)])
 def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
     """With --batch, more candidates than are left are an error."""
-    frame = laboratory().drop(columns="price")
+    frame = priced_library().drop(columns="price")
     rows = np.setdiff1d(np.arange(A), [3, 4, 50, 51, 52, 53])
     pending = write(tmp_path / "pending.csv", frame[["id"]][53:54])
     call = [write(tmp_path / "sheet.csv", frame), "--pending", pending, *more]

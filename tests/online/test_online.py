@@ -73,7 +73,6 @@ VARIANTS = {
     "mixture_kors",
 }
 
-
 each = by_name(CASES, VARIANTS)
 
 

@@ -72,10 +72,11 @@ def test_no_move_is_worse_than_the_best_random_one(name, comparator):
         regret = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
         assert float(game.regret[t]) == pytest.approx(regret, abs=1e-8)
         if t % 4 == 3:
-            others = random.uniform(box.lower, box.upper, (200, D))
+            random_points = random.uniform(box.lower, box.upper, (200, D))
+            predictions = np.asarray(predict_all(state, random_points))
             regrets = [
-                dense_regret(game, t, other, label, guess, 0.3, comparator)
-                for other, guess in zip(others, np.asarray(predict_all(state, others)), strict=True)
+                dense_regret(game, t, point, label, prediction, 0.3, comparator)
+                for point, prediction in zip(random_points, predictions, strict=True)
                 for label in (-0.8, 0.8, 0.1)
             ]
             assert regret >= 0.98 * max(regrets)

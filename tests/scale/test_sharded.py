@@ -28,9 +28,9 @@ def four_devices(**requests):
 
 def check_picks(results, request="picks"):
     for name, runs in results[request].items():
-        assert len(set(runs["alone"])) > 4, name
-        for devices, arms in runs["over"].items():
-            assert arms == runs["alone"], f"{name} on {devices} devices"
+        assert len(set(runs["without_mesh"])) > 4, name
+        for devices, arms in runs["on_meshes"].items():
+            assert arms == runs["without_mesh"], f"{name} on {devices} devices"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_picks_are_those_of_one_device(results):
     """The devices do not divide the arms, and there are duplicate arms."""
     check_picks(results)
     check_picks(results, "warm")
-    assert results["warm"]["bbkb"]["alone"] != results["picks"]["bbkb"]["alone"]
+    assert results["warm"]["bbkb"]["without_mesh"] != results["picks"]["bbkb"]["without_mesh"]
 
 
 def test_random_numbers_are_those_of_one_device(results):
