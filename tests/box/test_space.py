@@ -106,10 +106,10 @@ def test_large_ranges_of_integers_survive_encoding():
     space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
     assert [space.decode(space.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
-    almost = np.nextafter(np.float32(10), np.float32(0))
+    below_ten = np.nextafter(np.float32(10), np.float32(0))
     for choices in (3, 7, 49, 1000):
         space = Space(Integer("n", 1, choices))
-        assert space.decode([almost])["n"] == space.decode(np.float32([10]))["n"] == choices
+        assert space.decode([below_ten])["n"] == space.decode(np.float32([10]))["n"] == choices
 
 
 def test_ranges_by_name_are_hyperparameters():

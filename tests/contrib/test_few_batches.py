@@ -25,8 +25,8 @@ def check_update(state, info, batch, active, counts, sums):
     """Compares the state after a batch with dense matrices. Returns the remaining arms."""
     width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
     mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
-    half = width * np.sqrt(np.diag(covariance))
-    remaining = active & (mean + half >= (mean - half)[active].max())
+    half_width = width * np.sqrt(np.diag(covariance))
+    remaining = active & (mean + half_width >= (mean - half_width)[active].max())
     np.testing.assert_allclose(info.width, width, rtol=1e-12)
     np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
     np.testing.assert_allclose(state.posterior.variance, np.diag(covariance), atol=1e-8 / LAM)

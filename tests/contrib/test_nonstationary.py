@@ -26,7 +26,7 @@ REWARDS[[5, 17]] = np.nan  # failures, which are not counted and discount no oth
 
 @jax.jit
 def states(bandit):
-    """The states after each of the STEPS observations, stacked."""
+    """(states, widths, overflows), each stacked over the STEPS observations."""
 
     def one(state, evaluations):
         arm, y, key = evaluations

@@ -83,12 +83,12 @@ def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():
     several values under vmap."""
     counts = jnp.arange(10.0)
     variance = jnp.full(10, 0.05)
-    old, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
+    dictionary, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
     added = jnp.arange(10) == 7
     probability = dictionaries.inclusion_probability(counts, variance, 2.0)
     critical = 5 / float(probability.sum()) - 1
     growths = jnp.array([-1.0, -1e-3, critical - 1e-6, critical + 1e-6, 1e9])
-    rule = partial(dictionaries.extend, old, added, probability)
+    rule = partial(dictionaries.extend, dictionary, added, probability)
     vmapped = jax.vmap(rule)(growths)
     for i, expected in enumerate([False, False, False, True, True]):
         for extended, extends in (rule(growths[i]), (vmapped[0][i], vmapped[1][i])):
