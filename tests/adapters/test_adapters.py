@@ -52,7 +52,7 @@ def test_checks_of_scikit_learn(check):
 
 
 @both_forecasters
-def test_partial_fit_is_prequential(forecaster):
+def test_partial_fit_has_the_predictions_of_prequential(forecaster):
     xs, ys = examples(n=48)
     ys[3] = np.nan
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
@@ -127,7 +127,7 @@ def test_checks_of_river(check):
 
 
 @both_forecasters
-def test_learn_one_is_prequential(forecaster):
+def test_learn_one_has_the_predictions_of_prequential(forecaster):
     xs, ys = examples(n=24)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = RiverRegressor(forecaster), []
@@ -198,7 +198,7 @@ def test_mistakes_have_messages():
         ("sklearn.base", "SklearnRegressor", "RiverRegressor"),
     ],
 )
-def test_each_adapter_needs_one_package(monkeypatch, package, adapter, other_adapter):
+def test_each_adapter_needs_its_own_package_only(monkeypatch, package, adapter, other_adapter):
     monkeypatch.setitem(sys.modules, package, None)  # the package then cannot be imported
     for loaded in ("river", "scikit_learn"):
         monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")

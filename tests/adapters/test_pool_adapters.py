@@ -28,7 +28,7 @@ def campaign(optimizer, rounds):
 
 
 def test_a_pool_is_minimised():
-    """The first batch is the one that `suggest` returns."""
+    """The first batch is that of `suggest`."""
     optimizer = PoolOptimizer(POOL, random_state=3)
     result = campaign(optimizer, 5)
     values = np.array([f(x) for x in POOL])
@@ -39,8 +39,8 @@ def test_a_pool_is_minimised():
 
 
 def test_asked_points_are_pending_until_they_have_values():
-    """The value of a point that is twice in the pool belongs to the pending row with this
-    point. Values of pending points may be missing."""
+    """The value of a point that is twice in the pool belongs to the row that is pending.
+    Values of pending points may be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)
@@ -79,8 +79,8 @@ def test_invalid_points_values_and_options_are_refused():
         PoolOptimizer(suggest.library(POOL))
 
 
-def test_the_interface_is_that_of_scikit_optimize():
-    """The same loop drives both packages, and the results have the same fields."""
+def test_a_pool_optimizer_has_the_interface_of_scikit_optimize():
+    """One loop drives both optimizers, and their results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
     ours = PoolOptimizer(POOL)
     theirs = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
@@ -107,7 +107,7 @@ def test_a_missing_optuna_is_named(monkeypatch):
         _ = adapters.OptunaSampler
 
 
-def test_an_optuna_study_chooses_rows(optuna):
+def test_an_optuna_study_chooses_rows_of_a_pool(optuna):
     """Until the pool is empty no row is suggested twice. Failed and running trials are not
     suggested again, and the direction of the study is respected."""
 
@@ -149,7 +149,7 @@ def test_an_optuna_study_chooses_rows(optuna):
         maximised.ask().suggest_float("row", 0, 1)
 
 
-def test_unusual_optuna_studies(optuna):
+def test_optuna_studies_with_unusual_trials_or_parameters(optuna):
     """Infinite values are ignored, enqueued trials are pending, and a parameter with another name
     or range is refused."""
 
@@ -191,7 +191,7 @@ def mixed_objective(trial):
     return smooth + 0.001 * (width - 24) ** 2 + 0.3 * (kind is not None)
 
 
-def test_an_optuna_study_of_any_objective(optuna):
+def test_an_optuna_study_without_candidates_finds_good_parameters(optuna):
     """Parameters keep their types; failed and running trials are not repeated; maximising the
     negative gives the same trials."""
     study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
@@ -210,8 +210,8 @@ def test_an_optuna_study_of_any_objective(optuna):
 
 
 def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
-    """Samplers with equal seeds stand for processes that share a storage. One of them chooses a row
-    while the choice of the other is not yet stored."""
+    """Samplers with equal seeds stand for processes that share a storage. The second sampler
+    chooses a row before the choice of the first one is stored."""
     last, rows = len(POOL) - 1, []
 
     class Slow(adapters.OptunaSampler):

@@ -43,16 +43,16 @@ def picks_of(p, ratio, **options):
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
     """The global bound after each pick if `local` is None, else `over_arms` of the local bounds
     [B,A], by default their maximum over the arms."""
-    total, full, embedded = bounds(p, batch)
+    global_bounds, full, embedded = bounds(p, batch)
     if local is None:
-        return total
+        return global_bounds
     return over_arms(np.maximum(full, embedded) if local == "guaranteed" else full)
 
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """A pick is the last if C is a millionth below the bound after it. If C is a millionth above
-    this bound, one more pick follows."""
+    """A pick is the last if C is a millionth below the bound after this pick. If C is a millionth
+    above this bound, one more pick follows."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     n_sensitive = 0
     for seed in range(12):

@@ -1,4 +1,4 @@
-"""Tests of regularized evolution against the same rule in plain Python, and of neighbour tables."""
+"""Regularized evolution compared with its rule in plain Python, and tables of neighbours."""
 
 import jax
 import jax.numpy as jnp
@@ -8,25 +8,25 @@ from jsketch import loops, problems
 from jsketch.bandits import RegularizedEvolution, evolution
 
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
-TABLE = evolution.one_change_apart(CODES)
+NEIGHBOURS = evolution.one_change_apart(CODES)
 KEY = jax.random.key(0)
 
 
-def small():
+def small_problem():
     return problems.finite_arms(CODES.astype(float), -np.square(CODES - 1.8).sum(1), 0.1)
 
 
 def test_neighbours_differ_in_one_position():
-    assert TABLE.shape == (81, 8)
-    distance = (CODES[:, None] != CODES[TABLE]).sum(2)
+    assert NEIGHBOURS.shape == (81, 8)
+    distance = (CODES[:, None] != CODES[NEIGHBOURS]).sum(2)
     assert (distance == 1).all()
-    assert all(len(set(row)) == 8 for row in TABLE)
+    assert all(len(set(row)) == 8 for row in NEIGHBOURS)
     bits = np.array([[0, 0], [0, 1], [1, 1]])
     np.testing.assert_array_equal(evolution.one_change_apart(bits), [[1, -1], [2, 0], [1, -1]])
 
 
 def expected_arms(bandit, problem, key, horizon):
-    """The picks of the rule in plain Python, with the random draws of the algorithm."""
+    """The picks of the rule, with the random draws of the algorithm."""
     roots, history = loops.rollouts.Roots(*jax.random.split(key, 4)), []
     for t in range(horizon):
         start, tournament, mutation = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
@@ -47,11 +47,11 @@ def expected_arms(bandit, problem, key, horizon):
 
 
 def test_picks_are_those_of_the_rule_in_plain_python():
-    table = TABLE.copy()
+    table = NEIGHBOURS.copy()
     table[::2, 5:] = -1
     bandit = RegularizedEvolution(jnp.asarray(table), population=12, sample=4)
-    arms = loops.rollout(bandit, small(), KEY, 100).trace.arm
-    np.testing.assert_array_equal(arms, expected_arms(bandit, small(), KEY, 100))
+    arms = loops.rollout(bandit, small_problem(), KEY, 100).trace.arm
+    np.testing.assert_array_equal(arms, expected_arms(bandit, small_problem(), KEY, 100))
 
 
 def test_mutations_are_uniform_and_ignore_padding():
@@ -59,7 +59,7 @@ def test_mutations_are_uniform_and_ignore_padding():
     implementation fails with probability 2e-4."""
     table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
     bandit = RegularizedEvolution(table, population=2, sample=2)
-    state = bandit.init(small().arms, KEY)
+    state = bandit.init(small_problem().arms, KEY)
     state = state.replace(count=jnp.asarray(2, jnp.int32))
     picks = jax.vmap(lambda key: bandit.ask(state, key).index[0])(jax.random.split(KEY, 4000))
     counts = np.bincount(picks, minlength=81)[[4, 7, 9]]

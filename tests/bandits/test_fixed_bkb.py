@@ -39,7 +39,7 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 
 @pytest.fixture(params=[(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
-    """`ask` with (the size of a working set, the largest number of picks from one working set)."""
+    """The compiled `ask`, with one large working set or with several small ones."""
     monkeypatch.setattr(fixed_set, "SIZE", request.param[0])
     monkeypatch.setattr(fixed_set, "PICKS", request.param[1])
     return jax.jit(lambda bandit, state: bandit.ask(state, KEY))
@@ -48,8 +48,7 @@ def ask(request, monkeypatch):
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
 def test_picks_are_those_of_the_dense_posterior(ask, pending):
     """The covariance is the full one of BBKB eq. 2, for any dictionary. Pending pulls lower
-    variances and leave means unchanged. With `several_sets` a batch needs several small working
-    sets."""
+    variances and leave means unchanged."""
     for seed in range(6):
         p = Problem(seed)
         bandit, state = bandit_and_state(p)

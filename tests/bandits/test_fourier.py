@@ -29,7 +29,7 @@ BANDITS = {
 }
 
 
-def test_arms_far_from_zero_lose_no_phase():
+def test_phases_of_arms_far_from_zero_lose_no_digits():
     """In float32 a phase of 8,192 has a rounding error of 1e-3, which the kernel would inherit."""
     x = np.round(np.random.default_rng(0).uniform(size=(9, 2)) * 1024) / 1024
     whitened = jax.jit(lambda x: BANDITS["random"].init(Arms(x), KEY).whitened)
@@ -48,10 +48,10 @@ def test_arms_far_from_zero_lose_no_phase():
         kernels.Matern(0.6, nu=2.5),
     ],
 )
-def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
-    """The mean of 2,000 Gram matrices has each of 28 entries within 4 standard errors of the
-    kernel: a correct map fails with probability 2e-3. An entry averages 16 values of cos(omega .
-    delta), and has the variance (1 + k(2 delta) - 2 k(delta)^2) / 2 / 16."""
+def test_random_features_are_unbiased_and_have_the_monte_carlo_variance(kernel):
+    """All 28 entries of the mean of 2,000 Gram matrices are within 4 standard errors of the kernel:
+    a correct map fails with probability 2e-3. An entry averages 16 values of cos(omega . delta),
+    and has the variance (1 + k(2 delta) - 2 k(delta)^2) / 2 / 16."""
     x = jax.random.uniform(KEY, (8, 2))
     maps = RandomFourier(16)
 
@@ -71,7 +71,7 @@ def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
 @pytest.mark.parametrize(
     ("nodes", "lengthscale"), [(1, 1.0), (5, 1.0), (6, 1.0), (12, 0.5), (13, 1.0)]
 )
-def test_quadrature_keeps_its_bound(nodes, lengthscale):
+def test_the_error_of_quadrature_is_below_its_bound(nodes, lengthscale):
     x = jax.random.uniform(KEY, (30, 2))
     kernel = kernels.Gaussian(lengthscale)
     frequencies = QuadratureFourier(nodes).draw(kernel, 2, KEY, x.dtype)
@@ -86,7 +86,7 @@ def test_quadrature_keeps_its_bound(nodes, lengthscale):
     assert (error <= bound + 1e-13).all()
 
 
-def test_accurate_features_pick_as_the_kernel_does():
+def test_accurate_features_have_the_picks_of_the_kernel():
     """UCB on 16 x 16 quadrature nodes has the picks of exact GP-UCB from the same first arm."""
     exact_run = ROLLOUT(GPUCB(**COMMON, capacity=HORIZON), problem(), KEY, HORIZON)
     bandit = FourierUCB(**COMMON, features=QuadratureFourier(16))
@@ -98,9 +98,9 @@ def test_accurate_features_pick_as_the_kernel_does():
     np.testing.assert_allclose(run.state.posterior.variance, expected, rtol=1e-4)
 
 
-def test_thompson_samples_have_the_right_law():
-    """4,000 draws of 12 arms have the mean and covariance of a fit from scratch: `check_law`
-    compares 90 entries, and a correct sampler fails with probability 6e-4."""
+def test_thompson_samples_have_the_moments_of_a_fit_from_scratch():
+    """`check_law` compares 90 entries of the mean and covariance of 4,000 draws of 12 arms. A
+    correct sampler fails with probability 6e-4."""
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
@@ -125,7 +125,7 @@ def test_cosines_and_sines_lose_no_digits():
     cos, sin = jax.jit(cos_sin)(phase)
     np.testing.assert_allclose(cos, np.cos(phase), rtol=0, atol=2.3e-16)
     np.testing.assert_allclose(sin, np.sin(phase), rtol=1e-15, atol=2.3e-16)
-    # far phases lose only the digits that their own rounding loses; no digit is left of 1e18
+    # far phases lose only the digits that their own rounding loses; a phase of 1e18 loses all
     far = random.uniform(1e7, 1e12, 1000)
     np.testing.assert_allclose(cos_sin(jnp.asarray(far))[0], np.cos(far), atol=1e12 * 2.3e-16)
     huge = cos_sin(jnp.array([1e18, -1e300, np.inf, np.nan]))

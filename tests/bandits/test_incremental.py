@@ -21,8 +21,8 @@ KEY = jax.random.key(0)
 @pytest.mark.parametrize("regularization, stride", [(1e-2, 1), (1e-4, 1), (1e-8, 2), (1.0, 3)])
 def test_updates_match_a_refresh_from_scratch(regularization, stride):
     """The updated posterior equals the refreshed one to 1e-9 of the prior variance, as long as no
-    added point is close to the span of the others. The batches have several sizes. They contain
-    arms of the dictionary, new arms, and, for a stride above 1, pulled arms that are not in the
+    added point is close to the span of the dictionary. Batches of several sizes contain arms of the
+    dictionary, new arms, and, for a stride above 1, pulled arms that are not in the
     dictionary."""
     random = np.random.default_rng(stride)
     x = random.uniform(0, 6, (ARMS, 2))
@@ -70,9 +70,9 @@ def test_overflow_and_near_duplicates_are_reported():
 
 
 @pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bkb", marks=pytest.mark.slow)])
-def test_runs_with_updates_pick_the_same_arms(name):
-    """Three seeds are vmapped, some of which draw a new dictionary. In the runs compared with them
-    every posterior is computed from scratch."""
+def test_runs_with_updates_have_the_picks_of_runs_with_refreshes(name):
+    """Three seeds are vmapped, some of which draw a new dictionary. A run with refreshes computes
+    every posterior from scratch."""
     bandit = CASES[name].replace(resparsify=0.25)
     scratch_class = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
     from_scratch = scratch_class(
@@ -88,7 +88,7 @@ def test_runs_with_updates_pick_the_same_arms(name):
     assert (np.asarray(refreshed.state.updates) == 0).all()
 
 
-def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
+def test_the_initial_capacity_follows_from_the_expected_size_of_the_dictionary():
     """The size expected after uniform pulls is computed from leverage scores of a dense solution.
     The capacity is INITIAL_SIZE_RATIO times this size, rounded up by at most 16."""
     x = np.random.default_rng(0).uniform(0, 6, (60, 1))
@@ -102,8 +102,8 @@ def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
     bandit = BBKB(kernel=kernel, regularization=regularization, capacity=4, resparsify=0.25)
     capacity = bandit.with_initial_capacity(Arms(jnp.asarray(x)), horizon).capacity
     assert -1 <= capacity - sketched.INITIAL_SIZE_RATIO * expected <= 16
-    paper = bandit.replace(resparsify=sketched.EVERY_BATCH)
-    assert paper.with_initial_capacity(Arms(x), horizon).capacity == 4
+    every_batch = bandit.replace(resparsify=sketched.EVERY_BATCH)
+    assert every_batch.with_initial_capacity(Arms(x), horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
     capacity = bandit.with_initial_capacity(finite.arms, 20).capacity
     assert loops.run(bandit, finite, KEY, 20).capacity == capacity
@@ -111,7 +111,7 @@ def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("regularization", [1e-20, 1e-300])
-def test_the_expected_size_of_repeated_arms_with_little_regularization(dtype, regularization):
+def test_expected_sizes_are_accurate_with_little_regularization(dtype, regularization):
     """Six copies of each of ten distant arms have leverage scores of 1/6 without regularization.
     qbar is 2."""
     arms = Arms(jnp.asarray(np.tile(np.arange(10.0), 6)[:, None], dtype))
@@ -131,7 +131,7 @@ def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
     kernel = kernels.Gaussian(0.6)
     bandit = BBKB(kernel, regularization, noise_std=0.1, capacity=ARMS, max_batch=12)
     tell, refresh = jax.jit(bandit.tell), jax.jit(sketched.refresh)
-    state, largest, updated = bandit.init(Arms(x), KEY), 0.0, 0
+    state, largest_error, n_updated = bandit.init(Arms(x), KEY), 0.0, 0
     for t in range(200):
         index = np.zeros(12, int)
         mask = np.arange(12) < random.integers(1, 13)
@@ -140,10 +140,10 @@ def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
         query = Query(jnp.asarray(index, jnp.int32), jnp.asarray(mask))
         state, info = tell(state, query, jnp.asarray(y), jax.random.fold_in(KEY, t))
         assert not info.overflow
-        updated += int(state.updates > 0)
+        n_updated += int(state.updates > 0)
         refreshed = refresh(state, kernel, regularization)
         error = np.abs(np.asarray(state.variance - refreshed.variance)) * regularization
-        largest = max(largest, error.max())
-    print(f"largest error {largest:.1e}, updated in {updated} of 200 rounds")
-    assert largest < 1e-9
-    assert updated > 0 or gap == 1e-7
+        largest_error = max(largest_error, error.max())
+    print(f"largest error {largest_error:.1e}, updated in {n_updated} of 200 rounds")
+    assert largest_error < 1e-9
+    assert n_updated > 0 or gap == 1e-7

@@ -1,4 +1,4 @@
-"""Tests of SOFUL, CBRAP and the sketches that they use."""
+"""Tests of SOFUL and CBRAP, and of their sketches."""
 
 from functools import cache
 
@@ -20,13 +20,13 @@ from jsketch.sketch import projection
 
 HORIZON, LAM, INPUTS = 30, 0.05, 6
 COMMON = dict(regularization=LAM, noise_std=0.1, norm_bound=1.0, delta=0.1)
-FORMS = {
+BANDITS = {
     "soful": SOFUL(**COMMON, size=3),
     "soful_paper": SOFUL(**COMMON, size=3, width=widths.soful_paper),
     "soful_ts": SOFUL(**COMMON, size=3, form="ts"),
     "cbrap": CBRAP(**COMMON, size=3),
 }
-each = pytest.mark.parametrize("name", FORMS)
+each = pytest.mark.parametrize("name", BANDITS)
 
 
 @cache
@@ -38,7 +38,7 @@ def linear_problem():
 
 @cache
 def run_of(name):
-    return ROLLOUT(FORMS[name], linear_problem(), KEY, HORIZON)
+    return ROLLOUT(BANDITS[name], linear_problem(), KEY, HORIZON)
 
 
 def sketch_of(points, size):
@@ -85,16 +85,16 @@ def test_frequent_directions_match_dense_matrices():
 
 
 @cache
-def linear_ucb():
+def linear_ucb_run():
     """The run of exact GP-UCB with a linear kernel."""
     bandit = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
     return ROLLOUT(bandit, linear_problem(), KEY, HORIZON)
 
 
 @pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
-def test_all_directions_give_linear_ucb(size):
+def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(size):
     """SOFUL has at least as many directions as inputs, and CBRAP projects by a rotation."""
-    exact, arms = linear_ucb(), linear_problem().arms
+    exact, arms = linear_ucb_run(), linear_problem().arms
     if size is None:
         bandit = CBRAP(**COMMON, size=INPUTS)
         rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
@@ -111,8 +111,8 @@ def test_all_directions_give_linear_ucb(size):
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """The mean of 4,000 Gram matrices has 10 entries within 4 standard errors of x.y; a correct map
-    fails with probability 6e-4. The variance of an entry is (|x|^2 |y|^2 + (x.y)^2) / m."""
+    """All 10 entries of the mean of 4,000 Gram matrices are within 4 standard errors of x.y; a
+    correct map fails with probability 6e-4. An entry has variance (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, INPUTS))
     projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
         jax.random.split(KEY, 4000)
@@ -123,10 +123,10 @@ def test_gaussian_projections_keep_inner_products_on_average():
     assert (np.abs(mean - gram) < 4 * error).all()
 
 
-def test_soful_samples_have_the_right_law():
+def test_soful_samples_have_the_moments_of_the_posterior():
     """4,000 draws of 8 arms have the mean and covariance of a dense posterior: `check_law` compares
     44 entries, and a correct sampler fails with probability 3e-4."""
-    bandit = FORMS["soful_ts"].replace(scale=0.7)
+    bandit = BANDITS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
     draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))
     draws = np.asarray(draw(jax.random.split(KEY, 4000)))
@@ -139,7 +139,7 @@ def test_soful_samples_have_the_right_law():
 
 @each
 def test_a_batch_gives_the_state_of_its_single_evaluations(name):
-    bandit = FORMS[name]
+    bandit = BANDITS[name]
     state = bandit.init(linear_problem().arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
     y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
@@ -151,11 +151,12 @@ def test_a_batch_gives_the_state_of_its_single_evaluations(name):
     chex.assert_trees_all_close(batch_state, state, rtol=1e-7, atol=1e-10)
 
 
-def test_the_papers_width():
+def test_the_width_of_soful_paper_is_that_of_its_theorem():
     """Theorem 1 of Kuzborskij et al. in NumPy, for a sketch whose `shrunk` is positive."""
     state = run_of("soful_paper").state
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM
     inside = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
     width = 0.1 * np.sqrt(inside + INPUTS * np.log(ratio)) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
-    assert ratio > 2 and float(FORMS["soful_paper"].confidence_width(state)) == pytest.approx(width)
+    assert ratio > 2
+    assert float(BANDITS["soful_paper"].confidence_width(state)) == pytest.approx(width)

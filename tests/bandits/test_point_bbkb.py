@@ -83,7 +83,7 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
     np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
 
 
-def test_the_maximum_is_that_of_a_fine_grid():
+def test_maximise_reaches_the_largest_score_of_a_fine_grid():
     bandit = PointBBKB(kernels.Gaussian(0.2), 0.05, max_batch=16, max_history=16, ratio=1e9)
     state = bandit.init(2, KEY)
     for x in np.random.default_rng(2).uniform(0, 1, (12, 2)):
@@ -112,7 +112,7 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
 
 
 def test_partition_search_covers_the_box_and_reduces_the_regret():
-    """The cells partition the box, and width * sd at the last centre exceeds V of its cell."""
+    """The cells partition the box. width * sd at the last centre exceeds the cell's variation."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)
 
@@ -143,15 +143,15 @@ def test_partition_search_covers_the_box_and_reduces_the_regret():
     in_cell = (np.abs(inside[:, None] - centre) <= half * (1 + 1e-9)).all(2)
     assert (in_cell.sum(1) == 1).all()
     cell = np.argmax((np.abs(np.asarray(xs[-1]) - centre) < 1e-12).all(1))
-    change = partition.variation(
+    variation = partition.variation(
         bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None]
     )[0]
-    assert float(spread[-1]) > float(change)
+    assert float(spread[-1]) > float(variation)
     assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """With a confidence width of 0 every cell is split, and with one of 1e6 no cell."""
+    """With a confidence width of 0 every cell is split, and with a width of 1e6 no cell is."""
     zero_width = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     large_width = zero_width.replace(width=widths.Bayesian(1e6))
     state = zero_width.init(2, KEY)
@@ -165,16 +165,16 @@ def test_a_partition_that_was_full_once_stays_flagged():
     assert (int(later.used), bool(later.full)) == (5, True)
 
 
-def test_the_variation_of_a_cell_is_a_bound():
+def test_the_variation_of_a_cell_bounds_changes_of_functions():
     """|f(x) - f(c)| <= V holds for random f of norm 1 and x in the cell with centre c."""
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
-    change = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
+    variation = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
     for _ in range(20):
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
         inside = centre + half * random.uniform(-1, 1, (20, 2))
         change_in_kernel = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points))
         differences = change_in_kernel @ weights
-        assert (np.abs(differences) <= change * (1 + 1e-9)).all()
+        assert (np.abs(differences) <= variation * (1 + 1e-9)).all()

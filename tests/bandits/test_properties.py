@@ -17,7 +17,7 @@ from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-# properties whose tests take long are tested for few algorithms; -m slow tests all of them
+# tests that take long run with few algorithms; -m slow runs them with all
 FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
@@ -32,7 +32,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
     pytest.mark.filterwarnings("ignore:regularization .* too small"),
 ]
-
 
 each = by_name(CASES, VARIANTS)
 
@@ -145,7 +144,7 @@ def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
     np.testing.assert_allclose(whole.y, cache.run(name).trace.reward, atol=1e-12)
-    # the horizon truncates a batch, so the run resumes at the end of a round
+    # a horizon within a batch would truncate the batch, so that the first part ends with a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
     first = loops.drive(bandit, replay_rewards(), arms, KEY, stop)
@@ -235,7 +234,7 @@ def test_an_arm_out_of_range_is_refused(cache, name):
 
 @pytest.mark.float32(only=True)
 @by_name(CASES, CASES.keys() - FEWER)
-def test_float32_stays_finite(name):
+def test_runs_in_float32_stay_finite(name):
     single = problem(jnp.float32)
     run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)
     assert int(run.t) == HORIZON and not bool(run.stopped)

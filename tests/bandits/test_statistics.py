@@ -47,7 +47,7 @@ BANDITS = {
 
 
 @by_name(BANDITS, BANDITS.keys() - OTHER_WIDTHS.keys())
-def test_confidence_intervals_cover(name):
+def test_confidence_intervals_cover_the_mean_rewards(name):
     """THEORY 4.4, 4.7, 4.8: |mean - f| <= width * sd at all arms and STOPS in at least 1 - delta of
     runs, whichever width chooses the arms.
 
@@ -73,14 +73,14 @@ def test_confidence_intervals_cover(name):
         pytest.param(float(qbar_theory(HORIZON, DELTA)), id="theory"),
     ],
 )
-def test_variances_are_accurate_to_a_factor_3(qbar):
+def test_variances_are_accurate_to_a_factor_3_and_dictionaries_are_small(qbar):
     """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At the qbar of
     this theorem no variance of 64 runs is wrong by more than a factor 3. At qbar = 2, which no
-    theorem covers, less than a tenth of all variances are wrong. Dictionaries are
-    smaller than the loose bound of the papers. At qbar = 2 their mean size is at most C
-    qbar times an effective dimension from the sketched variances, within 4 standard errors, and
-    below 2 qbar d_eff."""
-    # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
+    theorem covers, less than a tenth of all variances are wrong by this factor. Dictionaries are
+    smaller than the loose bound of the papers. At qbar = 2 their mean size is at most C qbar times
+    an effective dimension from the sketched variances, within 4 standard errors, and below 2 qbar
+    d_eff."""
+    # shapes of `test_confidence_intervals_cover_the_mean_rewards`: nothing is compiled again
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
     histories = zip(problem.arms.features, state.pull_counts, state.reward_sums, strict=True)
@@ -97,14 +97,14 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     d_eff = (np.asarray(state.pull_counts) * exact_variance).sum(1)
     assert (sizes <= 81 * bandit.ratio * (1 + 1 / LAM) ** 2 * qbar * d_eff).all()
     if qbar == 2.0:
-        # resampling uses the variances before a batch, up to C times those after it
+        # resampling uses the variances before a batch, which are up to C times the later ones
         limit = bandit.ratio * qbar * np.asarray(state.evidence.variance_sum)
         assert sizes.mean() <= limit.mean() + 4 * sizes.std() / 8
         assert sizes.mean() < 2 * (qbar * d_eff).mean()
 
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
-def test_thompson_samples_have_the_right_law(name):
+def test_thompson_samples_have_the_moments_of_the_posterior(name):
     """16,000 draws of 24 arms have the mean and covariance of the posterior: `check_law` compares
     324 entries, and a correct sampler fails with probability 2e-3."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
@@ -136,8 +136,8 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_thompson_samples_use_each_normal_draw_once():
-    """The normal draws can be recovered from samples: those of the arms if there is no data, and
-    those of the features if all arms are in the dictionary."""
+    """The normal draws can be recovered from samples: the draws of the arms if there is no data,
+    and the draws of the features if all arms are in the dictionary."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)

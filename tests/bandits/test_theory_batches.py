@@ -15,25 +15,25 @@ from jsketch.contrib import MiniGP
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(ratio):
     """The variance ratio of any arm since the start of the batch is at most the global bound
-    (THEORY 5.2, Lemma 1) and the local one from the embedded covariance e (5.4)."""
+    (THEORY 5.2, Lemma 1) and at most the local bound from the embedded covariance e (5.4)."""
     longest = 0
     for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
-        total, _, with_e = bounds(p, batch)
+        global_bounds, _, local_bounds = bounds(p, batch)
         start = oracles.variance_after(p.gram, p.dictionary, p.counts, np.array([], int), p.lam)
         for size in range(1, len(batch) + 1):
             after = oracles.variance_after(p.gram, p.dictionary, p.counts, batch[:size], p.lam)
             variance_ratio = start / after
-            assert (variance_ratio <= total[size - 1] * (1 + 1e-6)).all()
-            assert (variance_ratio <= with_e[size - 1] * (1 + 1e-6)).all()
+            assert (variance_ratio <= global_bounds[size - 1] * (1 + 1e-6)).all()
+            assert (variance_ratio <= local_bounds[size - 1] * (1 + 1e-6)).all()
         longest = max(longest, len(batch))
     assert longest > 1
 
 
-def test_noiseless_confidence():
+def test_certified_intervals_cover_without_noise():
     """THEORY 4.4: without noise |mu~ - f| <= F (sqrt(lam) + sqrt(rho)) sigma~ at all arms. For at
     least one problem F sqrt(lam) sigma~, the bias of the `_code` widths, is too small."""
-    failures = 0
+    n_exceeded = 0
     for p in random_problems():
         random = np.random.default_rng(2)
         weights = random.standard_normal(ARMS)
@@ -43,8 +43,8 @@ def test_noiseless_confidence():
         bandit, state = p.state(sums=p.counts * f, **assumed)
         error, sd = np.abs(np.asarray(state.mean) - f), np.sqrt(np.asarray(state.variance))
         assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
-        failures += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
-    assert failures > 0
+        n_exceeded += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
+    assert n_exceeded > 0
 
 
 def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
@@ -59,25 +59,25 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
     assert size == max(int(8 / before), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
     after, _ = bandit.tell(state, query, y, KEY)
-    shrinks = before / float(after.posterior.variance[arm])
-    assert shrinks == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinks <= 9
+    shrinkage = before / float(after.posterior.variance[arm])
+    assert shrinkage == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinkage <= 9
     gp_bucb, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
     np.testing.assert_allclose(after.posterior.mean, gp_bucb.posterior.mean, atol=1e-9)
     np.testing.assert_allclose(after.posterior.logdet, gp_bucb.posterior.logdet, rtol=1e-9)
 
 
-def test_gp_bucb_batches_end_where_their_rule_ends_them():
-    """Only the last pick raises the bound above C. It is the product of 1 + sigma^2_{s-1}(x_s)
+def test_gp_bucb_batches_end_with_the_pick_whose_bound_exceeds_c():
+    """Only the last pick raises the bound above C. The bound is prod_s (1 + sigma^2_{s-1}(x_s))
     (BBKB Alg. 2), or 1 + the sum of the variances at the start of the batch (Lemma 1)."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)
     # at this regularization picks lower the variances of later picks in their batch
-    before = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
+    run = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
     for rule in ("product", "sum"):
         bandit = GPBUCB(kernels.Gaussian(2.0), 1.0, ratio=3.0, rule=rule, **options)
-        query = bandit.ask(before.state.replace(domain=problem.arms), KEY)
-        counts = np.bincount(before.trace.arm, minlength=60).astype(float)
+        query = bandit.ask(run.state.replace(domain=problem.arms), KEY)
+        counts = np.bincount(run.trace.arm, minlength=60).astype(float)
         start, bounds_after = np.diag(oracles.exact(gram, counts, counts, 1.0)[1]), [1.0]
         for arm in np.asarray(query.index)[np.asarray(query.mask)]:
             variance = np.diag(oracles.exact(gram, counts, counts, 1.0)[1])[arm]

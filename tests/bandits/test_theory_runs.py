@@ -23,7 +23,7 @@ THEORY = float(qbar_theory(HORIZON, DELTA))
 
 
 class Runs:
-    """Runs of a bandit, each on another problem: mean rewards [S,A], Gram matrices of the arms
+    """Runs of a bandit, each on its own problem: mean rewards [S,A], Gram matrices of the arms
     [S,A,A], traces [S,T], and states and widths at the STOPS."""
 
     def __init__(self, bandit):
@@ -62,15 +62,15 @@ RESPARSIFY = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 @pytest.fixture(scope="module", params=RESPARSIFY, ids=["every_batch", "extended"])
 def batched(request):
-    """BBKB with lambda >= 1, as its theorems assume, and 1/C of the q_bar of the theorems."""
+    """Runs of BBKB with lambda >= 1, as its theorems assume, and 1/C of their q_bar."""
     common = COMMON | dict(resparsify=request.param)
     sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
     return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))
 
 
-def test_the_number_of_batches(batched):
+def test_the_number_of_batches_is_below_the_theorems_bound(batched):
     """THEORY 5.3 (BBKB Theorem 1): the number is at most C / (C - 1) 9 (1 + kappa^2 / lam) sum_t
-    sigma_t^2(x_t), plus one for the batch that the horizon ends. With one arm per batch the number
+    sigma_t^2(x_t), plus one for the batch that the horizon cuts. With one arm per batch the number
     would exceed this bound."""
     sums = np.array([after.sum() for _, after in map(batched.exact_variances, range(SEEDS))])
     max_batches = RATIO / (RATIO - 1) * 9 * (1 + 1 / LAM) * sums + 1
@@ -79,16 +79,16 @@ def test_the_number_of_batches(batched):
     assert max_batches.max() < HORIZON
 
 
-def test_the_papers_band_covers(batched):
+def test_the_papers_band_covers_the_mean_rewards(batched):
     """THEORY 4.3 (BBKB Theorem 2): |mu~ - f| <= beta~ sigma~ at all arms and STOPS, where beta~ is
-    the width without its C. With a fifth of beta~ this does not hold."""
+    the width without its C. A band of a fifth of beta~ is too narrow."""
     fraction = RATIO * batched.needed_fraction()
     assert (fraction <= 1).sum() >= (1 - DELTA) * SEEDS > (fraction <= 0.2).sum()
 
 
 def test_regret_is_below_the_theorems_bound(batched):
     """BBKB Theorem 2: R_T <= 55 C^3 sqrt(T) (xi (s + log 1/delta) + sqrt(lam F^2 s)) with s = sum_t
-    sigma_{t-1}^2(x_t). This holds here without the factor 55 C^3, and xi sqrt(T s) alone is
+    sigma_{t-1}^2(x_t). This bound holds here without its factor 55 C^3, and xi sqrt(T s) alone is
     exceeded. Moreover r_t <= 2 alpha~ sqrt(3) sigma_{t-1}(x_t) at every step (THEORY 4.5 and 3.2),
     and a twentieth of this bound is exceeded."""
     within_bound = without_factor = first_term = below_steps = below_twentieth = 0
@@ -104,13 +104,13 @@ def test_regret_is_below_the_theorems_bound(batched):
         step_bound = 2 * trace.width[seed] * np.sqrt(3 * before)
         below_steps += (regret <= step_bound).all()
         below_twentieth += (regret <= step_bound / 20).all()
-    least = (1 - DELTA) * SEEDS
-    assert min(within_bound, without_factor, below_steps) >= least
-    assert max(first_term, below_twentieth) < least
+    min_runs = (1 - DELTA) * SEEDS
+    assert min(within_bound, without_factor, below_steps) >= min_runs
+    assert max(first_term, below_twentieth) < min_runs
 
 
 @pytest.mark.slow
-def test_bkb_at_its_theorems_oversampling():
+def test_bkb_bands_cover_at_the_qbar_of_the_theorem():
     """THEORY 4.2 (BKB Theorem 4.1): |mu~ - f| <= width sigma~ holds at all arms and STOPS."""
     for width in (widths.bkb_paper, widths.bkb_corrected):
         runs = Runs(BKB(**COMMON, qbar=THEORY, width=width))

@@ -46,9 +46,9 @@ def test_leverage_scores_count_repeated_evaluations():
 
 @pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
 @pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
-def test_leverage_scores_of_near_copies(apart, lam):
-    """Within a factor 3, scores are at most the true ones at lam, and at least the true ones at lam
-    or, if float64 does not resolve lam, at 1e-12 k(x,x)."""
+def test_leverage_scores_of_near_copies_are_accurate(apart, lam):
+    """Up to a factor 3, scores are at most the true ones at lam. They are at least the true ones at
+    lam or, where float64 does not resolve lam, the true ones at 1e-12 k(x,x)."""
     random = np.random.default_rng(0)
     x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)

@@ -88,8 +88,8 @@ def formulas(e, lam, xi, norm, delta, ratio):
     certified = norm * (np.sqrt(lam) + np.sqrt(e.rho)) + xi * spread
     table["certified"] = np.sqrt(ratio) * certified
     b = np.sqrt(lam * norm**2 + xi**2 * spread**2)
-    norm_of_both = np.sqrt((b + norm * np.sqrt(e.rho)) ** 2 + lam * norm**2)
-    table["certified_mixture"] = np.sqrt(ratio) * norm_of_both
+    unscaled = np.sqrt((b + norm * np.sqrt(e.rho)) ** 2 + lam * norm**2)
+    table["certified_mixture"] = np.sqrt(ratio) * unscaled
     return table
 
 
@@ -127,7 +127,7 @@ def evidence_after_batches(gram, lam, dictionaries):
 
 @jax.jit
 def after_each_batch(bandit):
-    """(the states [4] before and after each of the BATCHES, without their domain; any overflow)."""
+    """(states [4] before and after each of the BATCHES without domains, whether one overflowed)."""
     first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
 
     def one(state, evaluations):
@@ -149,7 +149,7 @@ GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """Widths and evidence match after each batch. Dictionaries have some or all arms."""
+    """This holds before and after each batch, for dictionaries of some or of all arms."""
     bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
@@ -178,7 +178,7 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
-    """The evaluations are those of the BATCHES; logdet(K/lam + I) replaces the information."""
+    """The arms are those of the BATCHES. The information is logdet(K/lam + I)."""
     bandit = GPUCB(SCALED, lam, capacity=5)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)

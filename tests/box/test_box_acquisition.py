@@ -21,7 +21,7 @@ NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
         (acquisition.log_probability_of_improvement, log_cdf),
     ],
 )
-def test_values_in_both_tails(function, reference):
+def test_log_ei_and_log_pi_are_accurate_in_both_tails(function, reference):
     z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
     values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
     expected = [reference(value) for value in z]
@@ -29,7 +29,7 @@ def test_values_in_both_tails(function, reference):
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 
 
-def test_gradients_in_both_tails():
+def test_gradients_of_log_ei_and_log_pi_are_accurate_in_both_tails():
     """d log EI / dz = Phi / EI and d log Phi / dz = phi / Phi, by the integrals of `laplace`."""
     slope = jax.jit(
         jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))

@@ -35,8 +35,8 @@ def observations(n=15, d=2, seed=0, capacity=None):
 
 # scikit-learn warns if a fitted hyperparameter lies on its bound
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_fit_is_at_least_as_likely_as_scikit_learns():
-    """On 20 random problems the marginal likelihood is at least scikit-learn's (3 starts)."""
+def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
+    """20 random problems have at least the marginal likelihood of scikit-learn with 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, sklearn_kernel = KERNELS[name]
@@ -124,7 +124,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     check_law(draws, mean, matrix, mean_errors=5, covariance_errors=8)
 
 
-def test_few_slots_give_the_same_posterior():
+def test_the_smallest_capacity_gives_the_posterior_of_all_slots():
     data = observations(20, capacity=256)
     data = data._replace(mask=data.mask.at[3].set(False), y=data.y.at[3].set(0))
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
@@ -217,10 +217,10 @@ def regrets(problem, horizon):
 
 
 @pytest.mark.slow
-def test_few_runs_end_on_a_lower_hill():
+def test_few_runs_with_a_prior_end_on_a_lower_hill():
     """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood end
-    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003);
-    in BoTorch 2 of 20 do. On Branin's function with 30 evaluations, the mean difference to the
+    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003).
+    Of 20 runs of BoTorch 2 do. On Branin's function with 30 evaluations, the mean difference to the
     maximum is 0.011; BoTorch has 0.020."""
     regret = regrets(HARTMANN, 60)
     assert (regret > 0.5).sum() <= 3 and np.median(regret) < 0.02

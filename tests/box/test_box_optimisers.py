@@ -22,7 +22,7 @@ HORIZON = 11
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # {name: the hyperparameter that a test changes without a new compilation}
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
-QUICK = ("uniform", *NUMBERS)  # the code of the other rows is in these rows too
+QUICK = ("uniform", *NUMBERS)  # these rows contain the code of all rows
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 each = by_name(CASES, CASES.keys() - QUICK)
 
@@ -76,15 +76,15 @@ def test_a_run_records_its_evaluations(name):
 
 
 @by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["turbo_1"])
-def test_a_run_with_the_default_flags_of_xla(name):
+def test_a_run_with_the_default_flags_of_xla_records_its_evaluations(name):
     run = default_flags_jit(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
     check_record(name, run)
 
 
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
-def test_values_whose_squares_overflow(name, unit):
-    """Values near 1e200 and 1e-200 lead to the same picks: a power of two changes no digit."""
+def test_values_whose_squares_overflow_change_no_pick(name, unit):
+    """Values near 1e200 and 1e-200 differ from those near 1 by a power of two."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
     np.testing.assert_array_equal(scaled.x, run.x)
@@ -111,16 +111,16 @@ def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, t
     np.testing.assert_allclose(driven.x, compiled.x, atol=TOLERANCES[name])
     assert driven.best[1] == driven.y[np.isfinite(driven.y)].max()
 
-    killed, calls = failing((2, 8), KeyboardInterrupt(), on_host)
+    interrupted_objective, calls = failing((2, 8), KeyboardInterrupt(), on_host)
     path = tmp_path / "run"
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
-    resumed = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+            loops.drive(optimizer, interrupted_objective, BOX, KEY, HORIZON, checkpoint=path)
+    resumed = loops.drive(optimizer, interrupted_objective, BOX, KEY, HORIZON, checkpoint=path)
     np.testing.assert_array_equal(resumed.x, driven.x)
     np.testing.assert_array_equal(resumed.y, driven.y)
     assert len(calls) == HORIZON + 2  # only the interrupted evaluations are repeated
-    finished = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    finished = loops.drive(optimizer, interrupted_objective, BOX, KEY, HORIZON, checkpoint=path)
     assert len(calls) == HORIZON + 2 and finished.t == HORIZON
 
 
@@ -178,7 +178,7 @@ def test_noiseless_values_are_recorded():
 
 @pytest.mark.float32(only=True)
 @by_name(NUMBERS, ["gp_log_ei"])
-def test_dtypes_follow_the_box(name):
+def test_dtypes_are_those_of_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
@@ -198,8 +198,8 @@ class VectorValued:
 
 
 @pytest.mark.parametrize("loop", [loops.run, loops.rollout])
-def test_objectives_that_are_refused(loop):
-    """The objectives are refused while the program is traced."""
+def test_invalid_objectives_are_refused(loop):
+    """They are refused while the program is traced."""
     rows = [
         (lambda x, key: x[:1], r"one number, shape \(\); an array of shape \(1,\), dtype float64"),
         (lambda x, key: jax.lax.complex(x[0], x[1]), r"array of shape \(\), dtype complex128"),

@@ -42,15 +42,15 @@ each = pytest.mark.parametrize("name", OPTIMIZERS)
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     """([(state, query, info) of each round], the last state)."""
-    state, history_of_rounds = optimizer.init(box, KEY, horizon=HORIZON), []
+    state, past_rounds = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         keys = jax.random.split(jax.random.fold_in(KEY, 1000 + t), len(query.mask))
         y = jax.vmap(objective)(query.x, keys)
         new, info = TELL(optimizer, state, query, y, jax.random.fold_in(KEY, 2000 + t))
-        history_of_rounds.append((state, query, info))
+        past_rounds.append((state, query, info))
         state = new
-    return history_of_rounds, state
+    return past_rounds, state
 
 
 def flat(optimizer, box=PROBLEM.domain):
@@ -60,7 +60,7 @@ def flat(optimizer, box=PROBLEM.domain):
 # models and fits
 
 
-def test_the_network_is_the_papers():
+def test_the_network_is_that_of_the_paper():
     model, x = flatten(Network(), jnp.zeros(20)), jax.random.uniform(KEY, (20,), minval=-1)
     assert model.size == 551
     expected = float(boxes.all_ones_network().value(x))
@@ -118,7 +118,7 @@ def test_a_refined_fit_is_never_worse():
 # the ball
 
 
-def test_schedules():
+def test_schedules_match_their_formulas():
     def step(t=2):
         numbers = (jnp.asarray(value) for value in (4.0, 3.0, 2.0))
         return balls.Step(jnp.asarray(t, jnp.int32), 4, 10, *numbers)
@@ -200,8 +200,8 @@ def test_a_horizon_of_phase_one_alone_is_valid():
 
 
 @each
-def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
-    """The statement is that of THEORY 8.3."""
+def test_every_choice_lies_in_the_ball_and_the_box_and_is_no_worse_than_its_starts(name):
+    """THEORY 8.3."""
     past_rounds, _ = rounds(OPTIMIZERS[name])
     assert np.isnan(float(past_rounds[0][1].proposal.beta))
     for _, query, info in past_rounds[1:]:
@@ -213,7 +213,7 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
-def test_reach_limits_the_choice():
+def test_reach_limits_the_distance_to_the_best_point():
     for state, query, _ in rounds(GOUCB(**EQ5))[0][1:]:
         away = jnp.abs(query.x[0] - history.best(state.history)[0]).max()
         assert float(away) <= 0.05 * 10 + 1e-12
@@ -260,8 +260,8 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
             return jax.vmap(partial(form.value, z))(p)
 
         def direction(_, p):
-            values, by_p = jax.vmap(jax.value_and_grad(partial(form.value, z)))(p)
-            return values, jax.vmap(form.direction)(by_p)
+            values, gradients = jax.vmap(jax.value_and_grad(partial(form.value, z)))(p)
+            return values, jax.vmap(form.direction)(gradients)
 
         starts = jax.vmap(form.start)(jax.random.normal(KEY, (48, model.size)))
         ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, direction)
@@ -304,8 +304,8 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
         ball, x = optimizer.ball(state), query.x[0]
         assert float(ball.sigma.squared_norm(ball.centre - truth)) <= float(ball.beta) * (1 + 1e-9)
-        closed = jax.vmap(partial(balls.first_order, model, ball))(grid)[0].max()
-        assert float(query.proposal.acquisition) == pytest.approx(float(closed), abs=1e-4)
+        closed_form = jax.vmap(partial(balls.first_order, model, ball))(grid)[0].max()
+        assert float(query.proposal.acquisition) == pytest.approx(float(closed_form), abs=1e-4)
         u = jnp.linalg.norm(ball.sigma.inverse_root_transposed(waves(x)))
         assert float(highest - problem.value(x)) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
 
@@ -326,15 +326,15 @@ def curvature_of_hill(largest):
 
 
 @pytest.mark.parametrize(
-    ("truth", "w0", "linear_is_enough"),
+    ("truth", "w0", "first_term_suffices"),
     [((1.5, 2.0), (1.56, 1.94), True), ((0.7, 0.7), (0.0, 0.0), False)],
     ids=["near", "saddle"],
 )
-def test_regret_given_the_truth_in_the_ball(truth, w0, linear_is_enough):
+def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_term_suffices):
     """Lemma 5.4, without noise and with a constant radius for which w* lies in the ball: the
     optimistic value is at least f*, and it exceeds f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta
-    C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, r_t exceeds the first
-    term."""
+    C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, the excess is above
+    the first term."""
     lam, horizon = 2.0, 7
     truth, w0 = jnp.array(truth), jnp.array(w0)
     beta = 3 * lam * float(jnp.square(truth - w0).sum())
@@ -372,15 +372,15 @@ def test_regret_given_the_truth_in_the_ball(truth, w0, linear_is_enough):
             assert distance <= beta and optimistic >= highest - 1e-6
             assert excess <= first + second
             n_beyond_first += excess > first
-    assert (n_beyond_first == 0) == linear_is_enough
+    assert (n_beyond_first == 0) == first_term_suffices
 
 
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
     """Lemma 5.3: w* lies in the ball at all t in at least 1 - delta of 48 runs, with the radius of
-    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If this
-    held with probability 1 - delta exactly, the test would fail for half of all keys.) It does not
-    hold with the printed oracle, which leaves w0 as drawn. The noise is so small that a fit to
+    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If this held
+    with probability 1 - delta exactly, the test would fail for half of all keys.) The lemma does
+    not hold with the printed oracle, which leaves w0 as drawn. The noise is so small that a fit to
     these few points nearly always stays in the box W, to which only the paper's oracle is
     confined."""
     truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1

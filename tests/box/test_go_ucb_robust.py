@@ -94,7 +94,7 @@ def _norm(w, x):
 TRUTH = jnp.array([0.7, 1.8])
 NORM = Parametric(lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _norm)
 SQUARE = Box(-jnp.ones(2), jnp.ones(2))
-FORMS = {
+VARIANTS = {
     "ball": dict(acquisition="ball"),
     "first_order": dict(acquisition="first_order"),
     "plain": dict(acquisition="plain", rate=0.01),
@@ -107,11 +107,10 @@ def _norm_at(x):
     return _norm({"a": TRUTH}, x)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_a_point_without_a_finite_gradient_is_excluded(name):
-    """The point's gradient row is zero, the fit uses the other points, and the next point
-    differs."""
-    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
+    """The point has a row of zeros, the fit uses the other points, and the next point differs."""
+    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **VARIANTS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = ASK(optimizer, state, KEY)
     query = query.replace(x=query.x.at[1].set(0.0))

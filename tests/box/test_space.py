@@ -20,7 +20,7 @@ SPACE = Space(
 VALUES = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
-def test_the_papers_examples():
+def test_the_papers_examples_are_decoded():
     """Appendix D.2: [0,5) stands for True and [5,10] for False; floats are multiplied by ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
     choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
@@ -28,7 +28,7 @@ def test_the_papers_examples():
     assert Space(beta).decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
 
 
-def test_log_scale_has_equal_ratios():
+def test_equal_steps_on_a_log_scale_have_equal_ratios():
     rates = [Space(Real("r", 1e-4, 1.0, log=True)).decode([x])["r"] for x in (0, 2.5, 5, 7.5, 10)]
     np.testing.assert_allclose(rates, 10.0 ** np.arange(-4, 1), rtol=1e-12)
 
@@ -106,10 +106,10 @@ def test_large_ranges_of_integers_survive_encoding():
     space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
     assert [space.decode(space.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
-    almost = np.nextafter(np.float32(10), np.float32(0))
+    below_ten = np.nextafter(np.float32(10), np.float32(0))
     for choices in (3, 7, 49, 1000):
         space = Space(Integer("n", 1, choices))
-        assert space.decode([almost])["n"] == space.decode(np.float32([10]))["n"] == choices
+        assert space.decode([below_ten])["n"] == space.decode(np.float32([10]))["n"] == choices
 
 
 def test_ranges_by_name_are_hyperparameters():

@@ -101,9 +101,9 @@ def plain_fit(x, y):
         w = inverse @ (y - free[0])
         half = (np.outer(w, w) - inverse) / 2
         squares = (x[:, None] - x) ** 2 / scales**3
-        numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
-        numbers += [(half * k).sum() / outputscale, np.trace(half)]
-        gradient = np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)])
+        partials = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
+        partials += [(half * k).sum() / outputscale, np.trace(half)]
+        gradient = np.concatenate([[w.sum()], partials * (high - low) * squashed * (1 - squashed)])
         gradient = -gradient / len(x)
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)
@@ -143,9 +143,9 @@ def test_the_fit_is_that_of_the_paper(n):
     np.testing.assert_allclose(model.numbers.noise, noise, rtol=1e-7)
 
 
-def test_draws_are_joint_and_of_noisy_values():
-    """20,000 draws at 6 points are compared with the posterior of noisy values: 6 means and 21
-    covariances, within 5 standard errors. A correct implementation fails with probability 2e-5."""
+def test_draws_have_the_joint_posterior_of_noisy_values():
+    """6 means and 21 covariances of 20,000 draws at 6 points are within 5 standard errors of the
+    posterior of noisy values. A correct implementation fails with probability 2e-5."""
     data, u, y = bumpy(40, 50)
     numbers = regression.Hyperparameters(
         jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05)
@@ -166,7 +166,7 @@ def test_draws_are_joint_and_of_noisy_values():
 
 
 class PlainCounters:
-    """Section 2 of the paper with the numbers of THEORY 8.5, in plain Python, for batches of B."""
+    """The counters of the paper (Section 2, numbers of THEORY 8.5) in Python, for batches of B."""
 
     def __init__(self, d, batch):
         self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
@@ -188,7 +188,7 @@ class PlainCounters:
 
 
 @pytest.mark.parametrize(("d", "batch"), [(2, 1), (7, 3), (10, 5), (10, 4), (3, 8)])
-def test_regions_follow_the_plain_counters(d, batch):
+def test_regions_have_the_lengths_of_plain_counters(d, batch):
     random = np.random.default_rng(d)
     plain = PlainCounters(d, batch)
     zeros = jnp.zeros(1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d))
@@ -214,10 +214,10 @@ def test_regions_follow_the_plain_counters(d, batch):
     assert max(lengths) == 1.6 and min(lengths) < 0.1  # the side grew and shrank
 
 
-def test_runs_follow_a_plain_region():
+def test_runs_have_the_regions_of_plain_counters():
     """In every round the side, the restarts and the number of initial points left are those of the
-    plain counters. Proposals lie in the box around the best point since the restart, whose sides
-    are in proportion to the lengthscales."""
+    plain counters. Proposals lie in the box around the best point since the restart. The sides of
+    the box are proportional to the lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)
@@ -267,7 +267,7 @@ def test_several_regions_share_the_initial_points_and_compete():
 
 
 @pytest.mark.slow
-def test_ackley_in_ten_dimensions():
+def test_ackley_in_ten_dimensions_is_maximised():
     """At least 18 of 20 seeds come within 0.1 of the maximum after 400 single evaluations on
     [-5,10]^10. The function and the GP have no noise: with TuRBO's bounds (5e-4 to 0.2 of the
     variance) the likeliest GP explains the ripples as noise. Regions may shrink to 2^-9 of the box;

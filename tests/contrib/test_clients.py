@@ -21,7 +21,7 @@ BANDIT = SharedEmbedding(
 random = np.random.default_rng(0)
 X = random.uniform(0, 1, (STEPS, N, 2))
 REWARDS = random.standard_normal((STEPS, N))
-REWARDS[5] = np.nan  # failures: all of a round, and single ones
+REWARDS[5] = np.nan  # a round in which all clients fail, and single failures
 REWARDS[[2, 9], [0, 2]] = np.nan
 NEW = random.uniform(0, 1, (6, 2))
 ALL = np.concatenate([X.reshape(-1, 2), NEW])
@@ -29,7 +29,6 @@ GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 Y = REWARDS.reshape(-1)
 ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
 SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
-
 
 run_rounds = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, np.stack([NEW] * N)))
 
@@ -60,7 +59,7 @@ def test_inducing_points_leave_no_residual(run):
 
 
 @pytest.mark.parametrize("threshold", [D, 1e9])
-def test_each_client_is_a_dense_replay(threshold):
+def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
     """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
     dictionaries = state.sketch.dictionary
@@ -133,8 +132,8 @@ SMALL = {
 
 
 @pytest.mark.parametrize("limit", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
-def test_choices_and_overflow(limit):
-    """The first actions are uniform, later ones have the largest bounds of each client."""
+def test_choices_have_the_largest_bounds_and_an_overflow_is_flagged(limit):
+    """The first actions are uniform. Later ones have the largest bound of their client."""
     small, x = SMALL[limit], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
     state, y = small.init(2, KEY), jnp.ones(N)
     assert len({tuple(ASK(small, state, x, key).tolist()) for key in jax.random.split(KEY, 12)}) > 2
@@ -148,7 +147,7 @@ def test_choices_and_overflow(limit):
     np.testing.assert_array_equal(ASK(small, state, x, KEY), np.argmax(bounds, axis=1))
 
 
-def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
+def test_a_scaled_draw_keeps_the_points_of_the_largest_qbar_that_fits():
     """`scale_to_capacity` keeps the points that bisection over qbar finds with the same key."""
     plain = SMALL["dictionary"]
     state = plain.init(2, KEY)

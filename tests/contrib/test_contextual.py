@@ -36,7 +36,6 @@ NEW = np.random.default_rng(2).uniform(0, 1.5, (6, 2))
 ALL = np.concatenate([X, NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 
-
 run_steps = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, NEW))
 
 
@@ -67,7 +66,7 @@ def kors_joins(draws):
         yield step, joins
 
 
-def test_ek_ucb_is_the_dense_projection(runs):
+def test_ek_ucb_matches_the_dense_projection(runs):
     """KORS draws the dictionary; all rewards are projected on the span of its points."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
@@ -160,8 +159,8 @@ SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 
 
 @by_name(CASES, ["cbkb"])  # cbkb has the program of cbbkb
-def test_choices_and_capacity(runs, name):
-    """The first action is uniform, later ones have the largest bound. Growing changes no bound."""
+def test_choices_have_the_largest_bound_and_growing_changes_no_bound(runs, name):
+    """The first action is uniform. A reward beyond the capacity leaves the state unchanged."""
     small = SMALL[name]
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)

@@ -23,8 +23,8 @@ UNLABELLED = [0, 7, 8, 29, 40]
 
 def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
     """Predictions of a fit from scratch for every example. The k-th of n labelled examples has the
-    weight gamma^(n + 1 - k). The lam of a feature has the same weight if its last renewal followed
-    the k-th example; k is 0 without a renewal."""
+    weight gamma^(n + 1 - k). A feature that was last renewed after the k-th example, or after k = 0
+    without a renewal, has the regularization lam gamma^(n + 1 - k)."""
     size, labelled, predictions = z.shape[1], [], []
     for t, row in enumerate(z):
         n = len(labelled)
@@ -58,7 +58,7 @@ def features_of(forecaster, xs):
 
 @each
 def test_predictions_are_the_weighted_least_squares(name):
-    """The predictions of blocks and of single examples are compared."""
+    """Both blocks and single examples are compared with fits from scratch."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
     ys = with_value(ys, UNLABELLED, np.nan)
@@ -73,7 +73,7 @@ def test_predictions_are_the_weighted_least_squares(name):
 
 
 def test_the_exact_forecaster_is_the_weighted_least_squares():
-    """The fits from scratch use explicit features of all examples."""
+    """Fits from scratch use the features of an eigendecomposition of the Gram matrix."""
     xs, ys = examples(1)
     ys = with_value(ys, UNLABELLED, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
@@ -129,7 +129,7 @@ class Dependent:
         return jnp.concatenate([x, x.sum(1, keepdims=True)], axis=1)
 
 
-def test_rounding_between_the_triangles_does_not_grow():
+def test_rounding_differences_of_the_triangles_of_the_inverse_do_not_grow():
     """Without averages of the two triangles of A^-1, predictions would be off by 100."""
     xs, ys = examples(6, 400)
 

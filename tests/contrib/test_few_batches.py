@@ -22,11 +22,11 @@ BANDIT = BatchedExploration(**COMMON, horizon=T, capacity=A)
 
 
 def check_update(state, info, batch, active, counts, sums):
-    """Compares the state after a batch with a dense one, and returns the remaining arms."""
+    """Compares the state after a batch with dense matrices. Returns the remaining arms."""
     width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
     mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
-    half = width * np.sqrt(np.diag(covariance))
-    remaining = active & (mean + half >= (mean - half)[active].max())
+    half_width = width * np.sqrt(np.diag(covariance))
+    remaining = active & (mean + half_width >= (mean - half_width)[active].max())
     np.testing.assert_allclose(info.width, width, rtol=1e-12)
     np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
     np.testing.assert_allclose(state.posterior.variance, np.diag(covariance), atol=1e-8 / LAM)
@@ -34,7 +34,7 @@ def check_update(state, info, batch, active, counts, sums):
     return remaining
 
 
-def test_lengths_add_up_to_the_horizon():
+def test_batch_lengths_add_up_to_the_horizon():
     for horizon in (1, 2, 3, 10, 60, 1_000, 4_000, 10**6, 10**9):
         sizes = batch_lengths(horizon)
         assert sum(sizes) == horizon and min(sizes) > 0

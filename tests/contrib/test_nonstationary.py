@@ -19,14 +19,14 @@ COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=0.2, capacity=32, res
 KEEP_ALL = 1e12  # a qbar that keeps every pulled arm, for any weight
 X = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)
-PULLED = np.random.default_rng(1).integers(0, 12, STEPS)  # of 12 arms, so that they repeat
+PULLED = np.random.default_rng(1).integers(0, 12, STEPS)  # 12 arms, so that pulls repeat
 REWARDS = np.random.default_rng(2).standard_normal(STEPS)
 REWARDS[[5, 17]] = np.nan  # failures, which are not counted and discount no other reward
 
 
 @jax.jit
 def states(bandit):
-    """The states after each of the STEPS observations, stacked."""
+    """(states, widths, overflows), each stacked over the STEPS observations."""
 
     def one(state, evaluations):
         arm, y, key = evaluations
@@ -58,7 +58,7 @@ def weighted_moments(weights, arms, y):
     ids=["discounted", "window"],
 )
 def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
-    """The posteriors are those of THEORY 6.5 with all pulled arms and with a drawn dictionary."""
+    """THEORY 6.5, for the dictionary of all pulled arms and for a drawn dictionary."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
     drawn = states(bandit)[0]
     assert not np.asarray(overflow).any()
@@ -80,8 +80,8 @@ def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
         assert float(drawn.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
-def test_a_warm_start_from_discounted_counts():
-    """The posterior is that at the end of the run. A traced discount outside (0, 1] is flagged."""
+def test_a_warm_start_from_discounted_counts_has_their_posterior():
+    """The posterior equals that of the run. A traced discount outside (0, 1] is flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
@@ -114,7 +114,7 @@ def test_means_move_from_anchor_to_anchor():
 
 @pytest.mark.parametrize("period", [49, 98, 103])
 def test_jumps_are_on_time(period):
-    """Compiled code multiplies by 1 / 49, so that 49 j / 49 is below j."""
+    """Compiled code multiplies by 1 / 49, so that 49 j / 49 may be below j."""
     anchors = jnp.arange(50.0)[:, None]
     steps = DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, 0.0, abrupt=True)
     times = period * jnp.arange(1, 50)

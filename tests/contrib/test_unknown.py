@@ -30,7 +30,7 @@ COMMON = dict(kernel=kernels.Gaussian(9.0), regularization=LAM, noise_std=XI, no
 EXACT = GPUCB(**COMMON, delta=DELTA, width=widths.mixture, capacity=A)
 SKETCH = BKB(**COMMON, delta=DELTA, width=widths.certified_mixture, capacity=A, qbar=3.0)
 LOWER_BOUND = jax.jit(norms.norm_lower_bound)
-ORDER = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
+BANDIT = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
 
 
 def suspected_order(pulls):
@@ -46,8 +46,8 @@ def deviation(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """At the delta of ORDER a candidate is ruled out within T rounds."""
-    bandit, delta = ORDER.replace(rule=rule), ORDER.delta
+    """At the large delta of BANDIT a candidate is ruled out within T rounds."""
+    bandit, delta = BANDIT.replace(rule=rule), BANDIT.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, width_sums = np.zeros(3), np.zeros(3), np.zeros(3)
@@ -94,16 +94,16 @@ def step_of(bandit, state, y):
 
 
 def test_a_round_is_not_applied_if_any_candidate_overflows():
-    """A candidate that does not choose the arm matters too, but one that is ruled out does not."""
-    state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
-    chosen = int(step_of(ORDER, state, y)[0])
+    """This includes candidates that do not choose the arm, but none that is ruled out."""
+    state, y = BANDIT.init(DOMAIN, KEY), jnp.asarray(F)
+    chosen = int(step_of(BANDIT, state, y)[0])
     used = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
     posterior = state.learners.posterior.replace(used=used.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
-    _, _, after, info = step_of(ORDER, state, y)
+    _, _, after, info = step_of(BANDIT, state, y)
     assert bool(info.overflow)
     chex.assert_trees_all_equal(after, state)
-    _, _, after, info = step_of(ORDER, state.replace(ruled_out=used > 0), y)
+    _, _, after, info = step_of(BANDIT, state.replace(ruled_out=used > 0), y)
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
@@ -135,14 +135,14 @@ def test_learners_are_bkb_at_each_lengthscale():
     assert int(likely.choose_candidate(without_best)) == np.argsort(likelihoods)[-2]
 
 
-def test_norm_bounds_and_the_order_of_regret():
+def test_norm_bounds_and_the_order_of_regret_match_their_formulas():
     """The norm bounds and the order are those of Lemma 2.1, Proposition 2.2 and Theorem 2.3."""
-    for short in (0.9, 0.4):
-        bound = balancing.scaled_norm_bounds(1.0, jnp.array([1.2, short]), 2)[1]
+    for lengthscale in (0.9, 0.4):
+        bound = balancing.scaled_norm_bounds(1.0, jnp.array([1.2, lengthscale]), 2)[1]
         weights = np.zeros(A)
         weights[[2, 9, 17]] = 1.0, -2.0, 0.7
         f = GRAMS[0] @ weights
-        gram = oracles.gaussian(X, X, short)
+        gram = oracles.gaussian(X, X, lengthscale)
         assert f @ np.linalg.solve(gram, f) <= bound**2 * (weights @ f) * (1 + 1e-6)
     n = jnp.array([5.0])
     order = balancing.log_information_order(kernels.Matern(nu=1.5), jnp.array([0.5]), n, 2)
@@ -153,7 +153,7 @@ def test_norm_bounds_and_the_order_of_regret():
     np.testing.assert_allclose(regret, expected, rtol=1e-12)
 
 
-def test_ruled_out_candidates_never_choose():
+def test_candidates_that_are_ruled_out_never_choose():
     """This holds for hundreds of inputs, and if the regrets of all candidates are not finite."""
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
@@ -207,11 +207,12 @@ def norm_bound_of_sketch(problem, delta):
     return math.sqrt(max(0.0, *squares))
 
 
-def test_the_lower_bound_on_the_norm():
+def test_the_lower_bound_on_the_norm_is_that_of_dense_matrices():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
     arms and of fewer. Fewer arms never give a larger bound; on the event of THEORY 4.7 no bound
-    exceeds |f|. The bound on the marginal likelihood is tested in the same way."""
-    informative = 0
+    exceeds |f|. The bound on the marginal likelihood is never above it,
+    and equals it for dictionaries of all pulled arms."""
+    n_informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
         weights = np.zeros(len(problem.counts))
@@ -239,8 +240,8 @@ def test_the_lower_bound_on_the_norm():
         expected = norm_bound_of_sketch(problem, delta)
         assert sketch_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
         assert sketch_bound <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
-        informative += sketch_bound > 0.2 * norm
-    assert informative > PROBLEMS // 4
+        n_informative += sketch_bound > 0.2 * norm
+    assert n_informative > PROBLEMS // 4
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():

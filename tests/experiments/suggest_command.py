@@ -1,4 +1,4 @@
-"""A library of generated candidates, and `jsketch-suggest` on tables of it."""
+"""A generated library of candidates, and runs of `jsketch-suggest` on its tables."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def evaluations(frame, rows=range(0, A, 4)):
 
 
 def write(path, frame):
-    """Writes a table in the format of the suffix of the path, which is returned."""
+    """Writes a table in the format of the path's suffix. Returns the path."""
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
     elif path.suffix == ".parquet":

@@ -22,7 +22,7 @@ def run(problem, method, seed, slope=1.0, **numbers):
 
 
 def results_folder(folder, name, runs):
-    """A folder of results of generated runs."""
+    """A folder with the results of generated runs."""
     tidy.write(folder, runs, f"beyond.{name}", "a title")
     summary = dict(config=dict(horizon=400), problems=saving.summarise_problems(runs))
     store.write_json(folder / tidy.PROVENANCE, summary)
@@ -60,7 +60,7 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     assert all((folder / file).is_file() for file in EXPERIMENTS[name].figures)
 
 
-def test_a_table_leaves_out_missing_numbers_and_methods_without_any(tmp_path):
+def test_a_table_leaves_out_missing_numbers_and_methods_without_numbers(tmp_path):
     table = claims.Measurements("a table", dict(loss=("loss", 2), size=("size", 0)), ("methods",))
     methods = dict(a=dict(loss=0.125, size=7), b=dict(loss=dict(mean=2.0, values=[2.0])), c={})
     store.write_json(tmp_path / tidy.PROVENANCE, dict(methods=methods))

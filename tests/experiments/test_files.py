@@ -1,4 +1,4 @@
-"""Errors of command lines; files that are replaced atomically, and damaged files."""
+"""Errors of command lines, atomic replacement of files, and damaged files."""
 
 import errno
 import os
@@ -81,7 +81,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         assert caught.value.filename == str(path)
 
 
-def test_links_stay_links_and_modes_stay(tmp_path):
+def test_links_and_modes_of_files_are_kept(tmp_path):
     (tmp_path / "real").mkdir()
     target, link = tmp_path / "real" / "a.csv", tmp_path / "a.csv"
     target.write_text("old")

@@ -83,7 +83,7 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
 
-def test_another_commit_is_another_result(tmp_path, commit):
+def test_results_of_another_commit_are_replaced_with_overwrite_only(tmp_path, commit):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
     commit.append("two")
@@ -124,7 +124,7 @@ def test_results_without_their_runs_are_replaced_with_overwrite_only(tmp_path):
     assert len(tidy.load(tmp_path).summary) == 2
 
 
-def test_files_of_others_are_left_alone(tmp_path):
+def test_files_that_are_no_results_are_left_alone(tmp_path):
     """--overwrite replaces files of results only."""
     (tmp_path / "runs").mkdir()
     for path in (tmp_path / "mine.png", tmp_path / "runs" / "mine.json"):
@@ -133,7 +133,7 @@ def test_files_of_others_are_left_alone(tmp_path):
     assert (tmp_path / "mine.png").exists() and (tmp_path / "runs" / "mine.json").exists()
 
 
-def test_one_writer_at_a_time(tmp_path):
+def test_a_folder_has_one_writer_at_a_time(tmp_path):
     with (
         files.lock_folder(tmp_path),
         pytest.raises(ValueError, match="being written by another process"),
@@ -142,7 +142,7 @@ def test_one_writer_at_a_time(tmp_path):
     session(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_refused_before_any_run(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
     (tmp_path / "file").touch()
     (tmp_path / tidy.CURVES).touch()

@@ -1,4 +1,4 @@
-"""The page of `jsketch-suggest`; factors, main effects and grids against brute force."""
+"""The page of `jsketch-suggest`; factors, main effects and grids compared with brute force."""
 
 import itertools
 import re
@@ -78,7 +78,7 @@ def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     """The value of a repeated candidate is its mean. A verdict to stop names the candidate with
-    the best prediction, and the one with a larger value."""
+    the best prediction, and the candidate with the largest value."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.goals.argmax()] == 2  # KOAc, XPhos at 60 C
@@ -106,7 +106,7 @@ def joint_covariance(results):
     return model.scale**2 * model.ratio * oracles.exact(gram, counts, counts, model.ratio)[1]
 
 
-def test_factors_of_every_kind(tmp_path):
+def test_every_kind_of_column_has_its_factors(tmp_path):
     """Numbers are cut into ranges. A column of words with too many levels is no factor."""
     frame = library(60).assign(seq=["".join("ACDEF"[i * k % 5] for k in (1, 2)) for i in range(60)])
     frame["print"] = [f"{i:06b}" for i in range(60)]
@@ -123,7 +123,7 @@ def test_factors_of_every_kind(tmp_path):
 
 
 @pytest.mark.parametrize(("goal", "best"), [("", 7.0), ("--minimize", 2.0), ("--target 4.4", 5.0)])
-def test_cells_hold_the_best_values(goal, best):
+def test_cells_of_a_grid_hold_the_best_values(goal, best):
     values = np.array([2.0, 7.0, 5.0, 1.0])
     options = parse(["x.csv", *goal.split()])
     goals = goal_of(options, values)
@@ -133,7 +133,7 @@ def test_cells_hold_the_best_values(goal, best):
 
 
 def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
-    """Means below the lower bound are drawn at it; they would be plotted outside the axes."""
+    """Means below the lower bound, which lie outside the axes, are drawn at the bound."""
     figures = []
     monkeypatch.setattr(pictures, "_png", figures.append)
     results = compute_results(tmp_path, reactions(), "--bounds 0 70")
@@ -152,8 +152,8 @@ def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
     assert ligand.x0 == base.x0 == heat.y0 == parity.x0 == grid.images[0].get_array().min() == 0
 
 
-def test_a_page_of_categories(tmp_path):
-    """The page has a grid, effects, and no map. Without values it has no predictions or effects."""
+def test_a_page_of_categories_has_a_grid_and_effects(tmp_path):
+    """It has no map. Without values it has neither predictions nor effects."""
     more = f"--report {tmp_path / 'page.html'} --same 'T (C)'"
     results = compute_results(tmp_path, reactions(), more)
     page.write(results)

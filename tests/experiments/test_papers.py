@@ -13,13 +13,13 @@ from jsketch.bandits import widths
 
 @pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
 def test_exponents_are_those_of_the_closed_forms(gamma):
-    optimal, enough = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
-    for a in (0.3 * enough, 0.8 * enough):  # Corollary 7, small dictionaries
+    optimal, threshold = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
+    for a in (0.3 * threshold, 0.8 * threshold):  # Corollary 7, small dictionaries
         assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
-    assert rates.exponent("pkawv", gamma, 1.01 * enough)[1] == pytest.approx(optimal)
-    enough = 2 * gamma / (1 + gamma)  # Corollary 8
-    assert rates.exponent("beforehand", gamma, enough)[1] == pytest.approx(optimal)
-    assert rates.exponent("beforehand", gamma, 0.9 * enough)[1] > optimal + 1e-3
+    assert rates.exponent("pkawv", gamma, 1.01 * threshold)[1] == pytest.approx(optimal)
+    threshold = 2 * gamma / (1 + gamma)  # Corollary 8
+    assert rates.exponent("beforehand", gamma, threshold)[1] == pytest.approx(optimal)
+    assert rates.exponent("beforehand", gamma, 0.9 * threshold)[1] > optimal + 1e-3
     assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
     # the paper states the exponent 4 gamma / (1 + gamma)^2
     best = gamma * (3 + gamma) / (1 + gamma) ** 2
@@ -28,7 +28,7 @@ def test_exponents_are_those_of_the_closed_forms(gamma):
     assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12
 
 
-def test_the_slope_of_a_power_and_its_error():
+def test_the_slope_of_a_power_is_its_exponent_with_its_error():
     """Mean regrets 3 n^0.4 have the exponent 0.4, with no error when all seeds agree."""
     counts = [256, 512, 1024]
     agreed = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)

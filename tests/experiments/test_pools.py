@@ -1,4 +1,4 @@
-"""`experiments.pools`: campaigns against a plain loop over `suggest`."""
+"""`experiments.pools`: campaigns compared with a plain loop over `suggest`."""
 
 import jax
 import numpy as np
@@ -38,7 +38,7 @@ def loop(sizes, seed):
     return arms
 
 
-def test_campaigns_are_a_plain_loop(tmp_path):
+def test_campaigns_equal_a_plain_loop_over_suggest(tmp_path):
     def make(seed):
         return campaigns.play(POOL, (5, 3, 3, 3), seed, UCB)
 
@@ -73,7 +73,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
         baselines.play(bits, (4, 3), 0, forest)
 
 
-def test_counts_of_the_best_candidates():
+def test_ties_count_for_the_share_of_the_best_candidates():
     """Three values of 5 tie for two places of the top three."""
     values = np.array([1.0, 5.0, 9.0, 5.0, np.nan, 5.0, 2.0])
     arms = np.array([0, 4, 1, 3, 5, 2, 6])
@@ -86,8 +86,8 @@ def test_counts_of_the_best_candidates():
     assert rows[2].startswith("| jsketch, 2 seeds | 50.0 ± 0.0 |") and "95.6" in rows[3]
 
 
-def test_an_evaluation_reads_one_repeat_of_its_candidate():
-    """The seed determines the repeat. A campaign has `pool.values`, and not what was read."""
+def test_an_evaluation_reads_one_of_the_repeats_of_its_candidate():
+    """The seed determines the repeat. A campaign has `pool.values`, and not the readings."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])

@@ -1,4 +1,4 @@
-"""The page of the report, its verdicts, and its treatment of missing or broken results."""
+"""The page of the report, its verdicts, and missing or broken results."""
 
 import importlib.util
 import re
@@ -58,7 +58,7 @@ def generated_results(root, **changes):
 
 
 def outcomes(root, folder=ABALONE):
-    """{statement: outcome} of the claims with a case of the folder, judged by this case only."""
+    """{statement: outcome} of the claims with a case of the folder, judged by that case only."""
     found = {}
     for claim in CLAIMS:
         for case in claim.cases:
@@ -103,18 +103,18 @@ def test_a_claim_is_judged_by_all_of_its_cases(tmp_path, decisions, verdict, not
 
 
 def test_verdicts_follow_from_the_numbers(tmp_path):
-    least = "BBKB has the smallest regret on Abalone and Cadata."
-    fast = "BBKB takes only a fraction of BKB's time."
+    less_regret = "BBKB has the smallest regret on Abalone and Cadata."
+    less_time = "BBKB takes only a fraction of BKB's time."
     found = outcomes(generated_results(tmp_path))
-    assert found[least].verdict == found[fast].verdict == "confirmed"
-    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[least].numbers[0]
-    assert "GP-UCB: 0.2000 ± 0.0000" in found[least].numbers[0]
+    assert found[less_regret].verdict == found[less_time].verdict == "confirmed"
+    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[less_regret].numbers[0]
+    assert "GP-UCB: 0.2000 ± 0.0000" in found[less_regret].numbers[0]
     found = outcomes(generated_results(tmp_path, gp_ucb=entry(0.05), bkb=entry(0.2, 1.5)))
-    assert found[least].verdict == found[fast].verdict == "differs"
+    assert found[less_regret].verdict == found[less_time].verdict == "differs"
 
 
 @pytest.mark.parametrize(
-    ("centre", "half", "leads", "level"),
+    ("centre", "half", "leads", "tied"),
     [
         (0.3, 0.2, True, False),
         # an interval below 0.05 is no lead
@@ -126,10 +126,10 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
         (-0.3, 0.2, False, False),
     ],
 )
-def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half, leads, level):
+def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half, leads, tied):
     clear = (1.0, 0.1)
     assert claims.leads([clear, (centre, half)], 0.05) is leads
-    assert claims.within([(0.0, 0.01), (centre, half)], 0.02) is level
+    assert claims.within([(0.0, 0.01), (centre, half)], 0.02) is tied
 
 
 def test_intervals_of_few_runs_have_wide_quantiles():
@@ -190,7 +190,7 @@ def saved_page(tmp_path_factory):
     return out, report.build(RESULTS, out)
 
 
-def test_page_of_the_saved_results(saved_page):
+def test_the_page_of_the_saved_results_is_complete(saved_page):
     out, parts = saved_page
     page, pictures = checked_page(out)
     files = [f"{part.folder}/{file}" for part in EXPERIMENTS for file in part.figures]
@@ -237,12 +237,12 @@ def test_the_archive_has_the_runs_and_the_rules_of_all_claims(saved_page, tmp_pa
 
 
 def test_claims_name_folders_and_modules_that_exist():
-    made_by = commands.commands_by_folder()
+    by_folder = commands.commands_by_folder()
     folders = {part.folder for part in EXPERIMENTS}
     assert len(folders) == len(EXPERIMENTS)
     cases = [case for claim in CLAIMS for case in claim.cases]
     assert {case.folder for case in cases} <= folders
-    assert {folder for case in cases for folder in case.sources} <= made_by.keys()
+    assert {folder for case in cases for folder in case.sources} <= by_folder.keys()
     for part in EXPERIMENTS:
         assert part.figures or part.tables or part.measurements
-        assert importlib.util.find_spec(made_by[part.folder].module)
+        assert importlib.util.find_spec(by_folder[part.folder].module)

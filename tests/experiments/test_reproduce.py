@@ -59,7 +59,7 @@ def test_every_saved_result_of_a_paper_has_its_command():
 
 
 @pytest.mark.parametrize("small", [False, True], ids=["whole", "quick"])
-def test_experiments_take_their_options(monkeypatch, small):
+def test_experiments_accept_the_options_of_their_commands(monkeypatch, small):
     def stop():
         raise Parsed
 
@@ -148,7 +148,7 @@ def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, mo
     assert run_reproduce(tmp_path, monkeypatch, only, {}) == (["report"], 0)
 
 
-def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
+def test_finished_results_are_kept_after_an_interrupt(tmp_path, monkeypatch, capsys):
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
     assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/b", "report"], 0)

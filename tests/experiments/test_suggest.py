@@ -18,7 +18,7 @@ from suggest_command import A, evaluations, library, run, truth, write
 
 from jsketch import kernels
 from jsketch.suggest import Columns, Mixed, data, posterior
-from jsketch.suggest import library as scaled
+from jsketch.suggest import library as suggest_library
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import inputs, messages, pictures
@@ -33,7 +33,7 @@ def rows_of(batch):
 
 
 def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
-    """`--minimize` suggests the same candidates for negated values. Ids may be repeated."""
+    """`--minimize` suggests the same candidates for negated values. Observed ids may repeat."""
     frame = library()
     first = run(tmp_path, frame, None, "--batch", "8")
     printed = capsys.readouterr().out
@@ -48,14 +48,15 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
         done = pd.concat([done, evaluations(frame, rows_of(batch))])
     assert done["value"].max() >= np.sort(f)[-2]
     options = ("--pending", write(tmp_path / "pending.csv", frame[["id"]][:20]))
-    up = run(tmp_path, frame, done, *options)
-    down = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
-    assert list(up["id"]) == list(down["id"]) and not set(up["id"]) & set(frame["id"][:20])
-    np.testing.assert_allclose(up["predicted"], -down["predicted"])
+    maximized = run(tmp_path, frame, done, *options)
+    minimized = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
+    assert list(maximized["id"]) == list(minimized["id"])
+    assert not set(maximized["id"]) & set(frame["id"][:20])
+    np.testing.assert_allclose(maximized["predicted"], -minimized["predicted"])
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
-    """The evidence is smaller with fewer inducing points, and largest at the true lengthscale."""
+    """With fewer inducing points the evidence is smaller. It is largest at the lengthscale 0.5."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
@@ -88,17 +89,18 @@ def test_scaling_by_powers_of_two_is_exact():
     assert data.power_of_two(np.zeros(3)) == data.power_of_two(np.zeros(0)) == 1
 
 
-def laboratory():
+def priced_library():
     heat = np.repeat([20, 40, 60], 20)
     return library().assign(heat=heat, price=1 + np.arange(A) % 7)
 
 
-DONE = range(0, A, 7)
+DONE = range(0, A, 7)  # rows with evaluations
 
 
-def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
-    """The batch has no excluded candidate. The cost is not a feature, and a budget ends a batch."""
-    frame = laboratory()
+def test_batches_of_one_temperature_and_within_a_budget(tmp_path, capsys):
+    """Excluded candidates are not suggested, the cost is no feature, and the budget ends a
+    batch."""
+    frame = priced_library()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
     excluded = write(tmp_path / "never.csv", frame[["id"]][45:])
     more = ("--same", "heat", "--exclude", excluded, "--report", str(report))
@@ -129,7 +131,7 @@ def test_pictures_show_the_names_of_columns_and_not_formulas():
 
 
 def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
-    frame = laboratory()
+    frame = priced_library()
     done = evaluations(frame, DONE).astype({"value": object})
     done.iloc[[1, 4], 1] = ["failed", "Failed"]
     batch = run(tmp_path, frame, done, "--explain")
@@ -141,9 +143,9 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     assert f"Its chance of success is {chance}%" in printed
 
 
-def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
-    """The candidate is close to the best one. Without values a reason names no neighbour."""
-    frame = laboratory().drop(columns="price")
+def test_reasons_name_the_closest_measured_candidate_and_the_column(tmp_path, capsys):
+    """c1 is close to the best candidate, c0. Without values a reason names no candidate."""
+    frame = priced_library().drop(columns="price")
     frame.loc[1, ["size", "mass", "heat"]] = frame.loc[0, ["size", "mass", "heat"]]
     frame.loc[1, "size"] += 0.01
     done = pd.DataFrame({"id": ["c0", "c59"], "value": [-9.0, 3.0]})
@@ -162,13 +164,13 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     assert "It differs much from the other candidates." in printed
 
 
-def test_distances_are_those_of_the_kernel():
-    """The map has the same distances without fingerprints. Points of a plane need two axes."""
+def test_distances_in_reasons_and_maps_are_those_of_the_kernel():
+    """Maps have these distances too, except for fingerprints. Points of a plane need two axes."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
     columns = (Columns("numbers", 2), Columns("category", 3), Columns("bits", bits.shape[1]))
-    scaled_library = scaled(x, columns, scaling=False)
+    scaled_library = suggest_library(x, columns, scaling=False)
     lengths = np.array([0.5, 1.0, 2.0, 0.7])
     squared = messages.squared_distances(scaled_library, x[0], x[1])
     r = np.sqrt(5 * (squared / lengths**2).sum())
@@ -186,8 +188,8 @@ def test_distances_are_those_of_the_kernel():
     )
 
 
-def test_refusals_of_requests(tmp_path):
-    frame, out = laboratory(), str(tmp_path)
+def test_requests_that_cannot_be_met_are_refused(tmp_path):
+    frame, out = priced_library(), str(tmp_path)
     rows = [
         (("--same", "cold"), "has no column 'cold'"),
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
@@ -205,7 +207,7 @@ def test_refusals_of_requests(tmp_path):
     assert len(pd.read_csv(tmp_path / "library.csv")) == A
 
 
-def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
+def test_refusals_of_a_misspelt_column_and_of_remarks_give_advice(tmp_path):
     """A column of remarks is mostly empty: the error names the option that leaves it out."""
     text = "solvent,heat,Yield [%],remark\nDMF,60,12,\nDMF,80,,\nMeCN,60,31,dark\nMeCN,80,,\n"
     (tmp_path / "sheet.csv").write_text(text)
@@ -238,14 +240,13 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
         (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
 )
-def test_refusals_of_options(more, words, capsys):
+def test_wrong_options_are_refused(more, words, capsys):
     with pytest.raises(SystemExit):
         parse(["library.csv", *more])
     assert words in capsys.readouterr().err
 
 
-def test_a_hostile_folder_runs_nothing(tmp_path):
-    """Modules in the folder of the data are not imported."""
+def test_modules_in_the_folder_of_the_data_are_not_imported(tmp_path):
     (tmp_path / "pandas.py").write_text("open('executed', 'w')\nraise SystemExit(3)\n")
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "__init__.py").write_text("raise SystemExit(4)\n")
@@ -264,15 +265,15 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         run(tmp_path, library(), None, out="next.xlsx")
 
 
-def test_the_example_is_read():
+def test_the_example_tables_are_read():
     folder = ROOT / "experiments" / "suggest" / "example"
     done = tables.read_evaluations(folder / "done.csv", tables.read_sheet(folder / "library.csv"))
     assert len(np.unique(done.arms)) == len(done.arms) - 1 == 24
 
 
 def chemistry():
-    """An Excel sheet as a laboratory keeps it: 60 reactions, 12 of them measured."""
-    frame = laboratory().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
+    """The Excel sheet of a chemist: 60 reactions, 12 of which are measured."""
+    frame = priced_library().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
     values = (60 + 12 * truth(frame)).round(1).astype(object)
     values[np.arange(A) % 5 != 0] = None
     return frame.assign(**{"Yield (%)": values})
@@ -438,7 +439,7 @@ def test_csv_outputs_begin_with_a_byte_order_mark(tmp_path, monkeypatch, separat
 @pytest.mark.parametrize(("more", "count"), [((), 5), (("--same", "heat"), 3)])
 def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
     """With --batch, more candidates than are left are an error."""
-    frame = laboratory().drop(columns="price")
+    frame = priced_library().drop(columns="price")
     rows = np.setdiff1d(np.arange(A), [3, 4, 50, 51, 52, 53])
     pending = write(tmp_path / "pending.csv", frame[["id"]][53:54])
     call = [write(tmp_path / "sheet.csv", frame), "--pending", pending, *more]
@@ -453,7 +454,7 @@ def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
 def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
-    """A repeat with the same value counts, and has a row in the copy of the sheet."""
+    """A repeat with an equal value counts too, and has a row in the copy of the sheet."""
     frame = library(12)
     frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
     write(tmp_path / f"sheet{ending}", frame)
@@ -491,7 +492,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
 
 
 def test_a_batch_for_the_top_has_several_of_the_best_candidates(tmp_path):
-    """With --top 10 a batch has at least five of the ten best, and not fewer than by default."""
+    """With --top 10 a batch has at least five of the ten best, and no fewer than without it."""
     frame, f = library(), truth(library())
     done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
     for more in ((), ("--top", "10")):
@@ -501,7 +502,7 @@ def test_a_batch_for_the_top_has_several_of_the_best_candidates(tmp_path):
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
-    """The sheet has no values, or the files of pending candidates and observations have no rows."""
+    """The sheet has no values, or the files of --observations and --pending have no rows."""
     chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
     assert "predicted" not in pd.read_csv(tmp_path / "next.csv")
@@ -525,12 +526,12 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     # the message has one option for all cells, quoted for every shell
     with pytest.raises(ValueError, match='--read "<5=..." "n.d.=..." "1,500=..." "45 or 46=..."'):
         suggest_in(tmp_path, monkeypatch, "other.csv")
-    cure = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
-    suggest_in(tmp_path, monkeypatch, "other.csv", *cure, "--out", "read.csv")
+    readings = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
+    suggest_in(tmp_path, monkeypatch, "other.csv", *readings, "--out", "read.csv")
     assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
     done = tables.read_sheet(
         tmp_path / "other.csv",
-        tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *cure]).read),
+        tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *readings]).read),
     ).evaluations
     np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
@@ -584,8 +585,8 @@ def test_unusual_columns_and_values_are_mentioned(tmp_path, capsys):
     assert "no column" not in capsys.readouterr().out
 
 
-def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
-    """A value of 100%, where 100% is the maximum, ends the campaign."""
+def test_a_value_at_a_bound_ends_the_campaign(tmp_path, monkeypatch, capsys):
+    """The value may differ from the bound by --tolerance."""
     frame = chemistry()
     frame["Yield (%)"] = frame["Yield (%)"].where(frame["Yield (%)"].isna(), 100.0)
     frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
@@ -615,7 +616,7 @@ def test_a_value_at_the_target_ends_the_campaign(tmp_path, capsys, target, stops
 
 
 def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path, capsys):
-    """Predictions equal those of a run without a target, and candidates are near the target."""
+    """Predictions equal those without a target, and candidates have values near the target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")
@@ -629,7 +630,7 @@ def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path, cap
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])
 def test_the_size_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
-    """The best values are the largest, the smallest, or those near a number."""
+    """The goals are the largest value, the smallest one, and a value near 1.2."""
     frame, batches = library(), []
     for size in (20.0, 800.0):
         done = evaluations(frame, range(0, A, 3))

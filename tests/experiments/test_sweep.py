@@ -160,12 +160,12 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
     finished_sweep, tmp_path, monkeypatch, capsys
 ):
     options, _ = finished_sweep
-    real = execution.loops.run
+    original_run = execution.loops.run
 
     def run(bandit, problem, key, horizon, **rest):
         if bandit.ratio == 3.0:
             raise FloatingPointError("the run stopped")
-        return real(bandit, problem, key, horizon, **rest)
+        return original_run(bandit, problem, key, horizon, **rest)
 
     monkeypatch.setattr(execution.loops, "run", run)
     table = sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
@@ -175,7 +175,7 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
     assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
 
 
-def test_your_algorithm_on_your_table_with_another_kernel(tmp_path, monkeypatch, capsys):
+def test_an_algorithm_and_a_table_of_the_user_can_be_swept(tmp_path, monkeypatch, capsys):
     frame = pd.DataFrame(np.random.default_rng(0).random((60, 3)), columns=["a", "b", "reward"])
     frame.to_csv(tmp_path / "table.csv", index=False)
     (tmp_path / "my_bandits.py").write_text(

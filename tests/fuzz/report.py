@@ -1,4 +1,4 @@
-"""Checks of a run of the fuzzers, and a record of failed checks."""
+"""The checks of a fuzzer, and a record of those that failed."""
 
 from collections import Counter
 

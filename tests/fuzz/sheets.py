@@ -17,7 +17,7 @@ from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
-EVERY = 20  # a batch is suggested for one of 20 sheets only, because a fit takes half a second
+EVERY = 20  # one of 20 sheets has a batch, because a fit takes half a second
 TOLERANCE = 1e-9  # relative to the range of numbers; the order of sums changes the rounding
 REMAINING = 10  # candidates that can be suggested for a sheet with a batch
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
@@ -311,7 +311,7 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch of other tables, whose row i is row rows[i] of the sheet."""
+        """Compares the batch of tables whose candidate i is candidate rows[i] of the sheet."""
         read = self.read_arrays(grids, words)
         if read is None:
             return

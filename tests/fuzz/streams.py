@@ -112,7 +112,7 @@ def forecaster_of(name, p):
 
 
 def check(seed, report, long=False):
-    """Checks the forecaster of a seed on its stream."""
+    """Checks a run. The seed determines the forecaster and the stream."""
     names = ALGORITHMS if long else QUICK
     name, p = names[seed % len(names)], Problem(seed, long)
     report.problem = f"{name}, {p.description}"
@@ -204,8 +204,8 @@ def of_dictionaries(function, code=False):
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
         for x in points:
             arrivals = [t for t in range(start, len(p.xs)) if np.array_equal(p.xs[t], x)]
-            only = len(arrivals) == 1
-            t = arrivals[0] if only else _first_to_join(p, joined, arrivals, uniform, code)
+            is_unique = len(arrivals) == 1
+            t = arrivals[0] if is_unique else _first_to_join(p, joined, arrivals, uniform, code)
             joined.append(t)
             start = t + 1
         joined = np.array(joined, int)

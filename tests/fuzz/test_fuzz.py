@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.mark.parametrize("kind", SEEDS)
-def test_random_problems(kind):
+def test_random_problems_match_the_oracles(kind):
     report = campaign(kind, False, SEEDS[kind])
     assert not report.failures
     assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= SEEDS[kind] / 4
@@ -31,5 +31,5 @@ def test_the_script_runs_with_a_safe_path():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arms", "streams", "boxes"])
-def test_hard_random_problems(kind):
+def test_hard_random_problems_match_the_oracles(kind):
     assert not campaign(kind, True, 100).failures

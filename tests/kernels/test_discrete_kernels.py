@@ -33,17 +33,17 @@ def test_tanimoto_is_the_ratio_of_set_sizes():
     assert np.linalg.eigvalsh(desired).min() > -1e-12
 
 
-def test_bits_survive_float32():
+def test_packed_bits_survive_float32():
     single = jnp.asarray(pack_bits(BITS, np.float32))
     assert single.dtype == jnp.float32
     gram = discrete.Tanimoto().gram(single, single)
     packed = jnp.asarray(pack_bits(BITS))
     np.testing.assert_allclose(gram, discrete.Tanimoto().gram(packed, packed), atol=1e-6)
-    mixed = discrete.Tanimoto().gram(single, pack_bits(BITS))
-    np.testing.assert_array_equal(mixed, gram)
+    mixed_dtypes = discrete.Tanimoto().gram(single, pack_bits(BITS))
+    np.testing.assert_array_equal(mixed_dtypes, gram)
     with jax.enable_x64(False):
-        of_arrays = discrete.Tanimoto().gram(pack_bits(BITS), pack_bits(BITS))
-    np.testing.assert_array_equal(of_arrays, gram)
+        from_numpy = discrete.Tanimoto().gram(pack_bits(BITS), pack_bits(BITS))
+    np.testing.assert_array_equal(from_numpy, gram)
 
 
 def test_min_max_is_the_ratio_of_sums():

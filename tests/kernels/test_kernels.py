@@ -40,7 +40,7 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_formula_diagonal_and_positivity(name):
+def test_kernels_match_their_formulas_and_are_positive_semidefinite(name):
     kernel, desired = FORMULAS[name]
     gram = kernel.gram(jnp.asarray(X), jnp.asarray(Y))
     np.testing.assert_allclose(gram, desired, rtol=1e-12, atol=1e-14)
@@ -100,8 +100,8 @@ def test_gradients_are_finite_at_equal_points(name):
     assert np.isfinite(gradient).all()
 
 
-def test_lengthscales_of_inputs_far_from_zero():
-    """x / lengthscale must be rounded alike in both arguments: its errors grow by k / lam."""
+def test_inputs_far_from_zero_lose_no_digits():
+    """x / lengthscale is rounded alike for both points: posteriors magnify errors by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
     column = default_flags_jit(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
@@ -110,7 +110,7 @@ def test_lengthscales_of_inputs_far_from_zero():
 
 
 @pytest.mark.parametrize("name", ["matern_32", "matern_52"])
-def test_compiled_gradients_at_equal_points(name):
+def test_compiled_gradients_ignore_pairs_of_equal_points(name):
     """The distance of equal points must be 0 everywhere in a program, without rounding errors."""
     x = np.random.default_rng(0).uniform(size=(8, 3))[np.random.default_rng(1).integers(0, 4, 12)]
     lengthscale = jnp.array([0.05, 0.04, 0.03])

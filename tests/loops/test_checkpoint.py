@@ -101,9 +101,9 @@ def test_another_run_is_refused(tmp_path):
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
     ]:
-        run = dict(algorithm=bandit, problem=PROBLEM, key=KEY, horizon=HORIZON) | change
+        arguments = dict(algorithm=bandit, problem=PROBLEM, key=KEY, horizon=HORIZON) | change
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
-            loops.run(**run, checkpoint=path)
+            loops.run(**arguments, checkpoint=path)
     content = path.read_bytes()
     for wrong, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
@@ -138,7 +138,7 @@ ERRORS = [Interrupted("the robot is stuck"), KeyboardInterrupt(), SystemExit(3)]
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 @pytest.mark.parametrize("with_file", [False, True], ids=["state", "file"])
 @pytest.mark.parametrize("domain", [ARMS, BOX], ids=["arms", "box"])
-def test_drive_loses_nothing(error, with_file, domain, tmp_path):
+def test_drive_loses_no_evaluation_to_an_error(error, with_file, domain, tmp_path):
     """Only the failed evaluation is repeated."""
     algorithm, values, horizon, evaluations_done = {
         Arms: (FIXED, np.sin, 14, 8),
@@ -217,8 +217,8 @@ def test_the_error_holds_the_invalid_rewards():
         assert error_info.value.returned is returned and error_info.value.driven.t == 0
 
 
-def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The error contains the evaluation, and no part of a file is left."""
+def test_a_full_disk_loses_no_evaluation(tmp_path, monkeypatch):
+    """`error.driven` has the evaluation, and no part of a file is left."""
 
     def full(descriptor):
         raise OSError("no space left")
@@ -246,7 +246,7 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 """
 
 
-def test_one_writer_among_processes(tmp_path):
+def test_a_file_has_one_writer_among_processes(tmp_path):
     """A killed process loses its lock, even while one of its workers is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
     several, keys = tmp_path / "run", jax.random.split(KEY, 2)

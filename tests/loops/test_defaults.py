@@ -49,7 +49,7 @@ def test_missing_labels_and_constant_inputs_are_accepted():
         default_forecaster((x, np.where(y > 340, np.inf, y)), progress=False)
 
 
-def test_many_inputs_have_a_small_degree():
+def test_the_degree_is_small_for_many_inputs():
     x = np.random.default_rng(1).normal(size=(60, 30))
     assert default_forecaster((x, x[:, 0]), progress=False).features.basis.degree == 1
 

@@ -169,7 +169,7 @@ class UsersProblem:
         return self.mean_reward[arm]
 
 
-def test_a_run_of_the_users_classes_resumes_as_itself_only(tmp_path):
+def test_a_run_of_the_users_classes_resumes_its_own_file_only(tmp_path):
     path, rewards = tmp_path / "run", jnp.arange(4.0)
 
     def run(lengthscale, mean_reward):

@@ -29,7 +29,7 @@ CASES = {
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
-# these take long to compile, and test the same loop with another forecaster
+# these take long to compile, and the loop is the same for all forecasters
 SLOW = ("kernel", "mixture")
 each = by_name(CASES, SLOW)
 
@@ -87,7 +87,7 @@ class Squares:
         return x**2
 
 
-def test_load_needs_a_forecaster_with_parts_of_the_user(tmp_path):
+def test_load_needs_a_forecaster_that_has_parts_of_the_user(tmp_path):
     path, forecaster = tmp_path / "stream", online.PKAWV(Squares(), 0.5)
     stream = loops.Live(forecaster, 2, KEY)
     assert np.isnan(stream.mean_squared_error) and "labelled=0" in repr(stream)
@@ -243,7 +243,7 @@ def test_a_prediction_that_is_not_finite_raises():
 
 
 @pytest.mark.float32
-def test_the_dtype_is_that_of_the_argument(tmp_path):
+def test_the_dtype_of_a_stream_is_that_of_the_argument(tmp_path):
     taylor = online.PKAWV(Taylor(2, 2), 0.5)
     stream = loops.Live(taylor, 2, KEY, dtype=np.float32)
     assert isinstance(stream.predict_learn(np.ones(2), 1), float)
@@ -278,7 +278,7 @@ def table_of(xs, ys):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "eu.csv", "tsv", "npy", "pairs"])
-def test_chunks_of_files_and_pairs(tmp_path, kind):
+def test_chunks_contain_the_rows_of_files_and_pairs(tmp_path, kind):
     """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
     path, options = tmp_path / f"events.{kind}", dict(target="y")

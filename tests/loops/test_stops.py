@@ -50,7 +50,7 @@ def test_observed_evaluations_leave_fewer_arms():
         FIXED.init(PROBLEM.arms, KEY, data=past.replace(failed=[12]))
 
 
-def test_drive_ends_and_failures_are_not_repeated():
+def test_drive_ends_where_no_arm_is_left_and_repeats_no_failure():
     """Every other evaluation fails. Each arm is evaluated once, and the last batch is shorter."""
     batches = []
 
@@ -73,8 +73,8 @@ def test_drive_ends_and_failures_are_not_repeated():
         assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
 
 
-def test_masked_slots_are_not_tried():
-    """Only slot 0 is observed. Masked slots have index 0, and do not mark arm 0 as tried."""
+def test_masked_slots_are_not_marked_as_tried():
+    """Only slot 0 is evaluated. Masked slots have index 0, and arm 0 is not tried."""
     state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
     state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
@@ -158,7 +158,7 @@ def test_a_first_arm_that_fails_is_replaced(name):
 
 
 @pytest.mark.parametrize("arms", [2, 4])
-def test_the_arm_after_one_that_fails_is_any_other(arms):
+def test_the_arm_that_replaces_a_failed_one_is_any_other_arm(arms):
     keys, failed = jax.random.split(KEY, 100), jnp.ones((), bool)
 
     @jax.jit
@@ -212,7 +212,7 @@ def evaluate(arms):
     return MEAN[arms]
 
 
-def test_a_run_ends_where_the_certificate_is_small(tmp_path):
+def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     """The bounds hold, and the resumed run evaluates nothing."""
     run = loops.drive(
         CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
@@ -234,8 +234,8 @@ def test_a_run_ends_where_the_certificate_is_small(tmp_path):
     assert longer.t == run.t + 2 and not longer.stopped
 
 
-def test_a_function_of_the_run_ends_it():
-    """The algorithm may have no bounds. The error of a function that raises holds the run."""
+def test_a_function_of_the_user_ends_a_run():
+    """Uniform arms have no bounds. If the function raises, `error.driven` is the run so far."""
     times = []
 
     def is_good_enough(driven):

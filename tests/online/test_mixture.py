@@ -20,7 +20,7 @@ from jsketch.types import Forecaster, ForecastInfo
 KEY = jax.random.key(0)
 LAMS = np.array([1e-3, 0.1, 10.0, 1e3])
 RIDGE = online.PKAWV(Taylor(1, 3, 0.5))
-rules = pytest.mark.parametrize("rule", RATES)
+each_rule = pytest.mark.parametrize("rule", RATES)
 
 
 def examples(seed=0, n=80, noise=0.3):
@@ -39,7 +39,7 @@ def expert_predictions(xs, ys):
 
 def adversarial_streams(mixture, seeds, n=150):
     """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
-    the other sign, labels in favour of the expert of least weight, or random ones."""
+    the opposite sign, labels in favour of the expert of least weight, or random ones."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -64,7 +64,7 @@ def adversarial_streams(mixture, seeds, n=150):
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), seeds))
 
 
-@rules
+@each_rule
 def test_the_regret_to_the_best_expert_is_bounded(rule):
     mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
     max_regret = np.log(len(LAMS)) / RATES[rule]
@@ -97,7 +97,7 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
 
 
-def test_experts_that_come_to_differ_in_size_are_refused():
+def test_experts_that_need_different_capacities_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
     numbers = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
@@ -128,9 +128,9 @@ LEVELS, DIVERGES_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6]
 DIVERGING = {"level": LEVELS, "diverges_after": DIVERGES_AFTER}
 
 
-@rules
-def test_the_best_expert_diverges(rule):
-    """The other experts then share its weight, and the regret bound holds for them."""
+@each_rule
+def test_the_weight_of_a_diverged_expert_goes_to_the_others(rule):
+    """The best expert diverges. The regret bound holds relative to the other experts."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0, rule=rule)
@@ -149,7 +149,7 @@ def test_the_best_expert_diverges(rule):
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """The warning is not repeated after a file is loaded, nor for every chunk."""
+    """The warning is not repeated after a file is loaded, nor in later chunks."""
     mixture = Mixture(
         Diverging(0.0, 0), DIVERGING | {"diverges_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
@@ -184,8 +184,8 @@ def test_no_expert_diverges_at_an_infinite_label():
     assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
 
 
-def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """A forecaster without a declaration would be slow. A mixture has that of its experts."""
+def test_forecasters_declare_the_methods_that_they_have():
+    """`takes` and `grows` declare methods. A mixture declares the methods of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

@@ -73,7 +73,6 @@ VARIANTS = {
     "mixture_kors",
 }
 
-
 each = by_name(CASES, VARIANTS)
 
 
@@ -110,8 +109,8 @@ def one_by_one(forecaster, xs, ys):
 
 
 @each
-def test_the_loop_is_predict_then_update(name):
-    """Blocks have the predictions of single examples. The last block is shorter."""
+def test_blocks_have_the_forecasts_of_predict_then_update(name):
+    """The last block is shorter than the others."""
     xs, ys = examples()
     ys = with_value(ys, [0, 7, 8, 40], np.nan)
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
@@ -159,7 +158,7 @@ def test_chunks_have_the_forecasts_of_the_whole_stream(name):
 
 
 @by_name(CASES, VARIANTS | {"sketched_kons", "nogd"})
-def test_numbers_sweep_by_vmap_and_compile_once(name):
+def test_numbers_can_be_vmapped_and_compile_nothing(name):
     xs, ys = map(jnp.asarray, examples())
     forecaster = CASES[name]
 
@@ -233,8 +232,8 @@ def test_taylor_features_are_the_monomials():
     )
 
 
-def adversarial(seed, n=40):
-    """Labels with the other sign than the predictions of a ridge regression, at repeated points."""
+def adversarial_stream(seed, n=40):
+    """Repeated points with labels whose sign is opposite to predictions of a ridge regression."""
     random = np.random.default_rng(seed)
     x = np.sort(random.uniform(-1, 1, (n // 4, 1)), 0)[random.integers(0, n // 4, n)]
     gram = oracles.gaussian(x, x, 0.5)
@@ -244,11 +243,11 @@ def adversarial(seed, n=40):
     return x, ys, gram, lam
 
 
-def test_identities_and_regret_bounds_never_fail():
-    """THEORY 7.7: streams are adversarial; repeated points make the Gram matrix singular."""
+def test_identities_and_regret_bounds_hold_on_adversarial_streams():
+    """THEORY 7.7. Repeated points make the Gram matrix singular."""
     kernel_ridge = online.KernelAWV(kernels.Gaussian(0.5), penalize_current=False, capacity=24)
     for seed in range(12):
-        x, ys, gram, lam = adversarial(seed)
+        x, ys, gram, lam = adversarial_stream(seed)
         awv, ridge = closed_form(gram, ys, lam, True), closed_form(gram, ys, lam, False)
         for penalized, expected in ((False, ridge), (True, awv)):
             forecaster = kernel_ridge.replace(regularization=lam, penalize_current=penalized)
@@ -268,7 +267,7 @@ def test_identities_and_regret_bounds_never_fail():
 
 @pytest.mark.float32(only=True)
 @each
-def test_float32_stays_finite(name):
+def test_predictions_in_float32_stay_finite(name):
     xs, ys = (a.astype(jnp.float32) for a in examples())
     forecaster = jax.tree.map(
         lambda a: a.astype(jnp.float32) if isinstance(a, jax.Array) else a, CASES[name]

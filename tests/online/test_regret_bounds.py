@@ -37,9 +37,9 @@ def test_theorem_9_holds_for_all_dictionaries():
     """For every sequence of dictionaries and all labels, the regret relative to the minimum of lam
     |f|^2 + losses is at most in_span + left_out / lam^2.
 
-    Two smaller bounds fail for some stream: in_span alone, and that of the paper, which lacks lam
-    |f|^2 and has left_out / lam. The latter fails for stream 3, where almost every example joins
-    the dictionary.
+    Two smaller bounds fail for some stream: in_span alone, and the bound of the paper, which lacks
+    lam |f|^2 and has left_out / lam. The bound of the paper fails for stream 3, where almost every
+    example joins the dictionary.
     """
     n, lengthscale = 30, 0.3
     exceeds_printed = exceeds_in_span = 0

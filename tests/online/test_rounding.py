@@ -30,11 +30,11 @@ def single_steps(z, ys):
     return np.array(predictions)
 
 
-def test_blocks_keep_digits(accelerator):
-    """Predictions for labels of size 1 have errors of at most B^1.5 eps |z|^2 / (2 lam). They would
-    be 900 times as large if rounding separated the two triangles of S, or if the directions of the
-    steps were products with L^-1 alone."""
-    # a new function, because the program for the other machine is cached
+def test_the_rounding_error_of_blocks_is_bounded(accelerator):
+    """Predictions for labels of size 1 have errors of at most B^1.5 eps |z|^2 / (2 lam). The errors
+    would be 900 times as large if rounding separated the two triangles of S, or if the directions
+    of the steps were products with L^-1 alone."""
+    # a new function for each machine, because JAX caches programs by function
     learn = jax.jit(lambda *block: ridge.learn_block(*block))
     all_labelled = np.ones(BLOCK, bool)
     for z, ys in streams_of_cosines():

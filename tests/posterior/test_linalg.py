@@ -21,7 +21,7 @@ def test_the_inverse_of_the_factor_whitens_the_matrix(size, accelerator):
 
 
 @pytest.mark.parametrize("size", [20, 290])
-def test_inverse_root_of_near_duplicates(size, accelerator):
+def test_the_inverse_root_of_near_duplicates_has_exact_residuals(size, accelerator):
     """Residuals are those of an eigendecomposition; the rank is below the number of points."""
     random = np.random.default_rng(size)
     far = random.uniform(0, 1, (size // 2, 2))
@@ -64,7 +64,7 @@ def test_padding_has_no_effect(capacity, accelerator):
     np.testing.assert_allclose(root[:30, :30], unpadded, rtol=1e-9, atol=1e-9)
 
 
-def test_matrices_of_rank_zero():
+def test_matrices_of_rank_zero_have_the_root_zero():
     """An empty dictionary, and points whose kernel is zero, have rank zero."""
     for gram, mask in ((jnp.eye(5), jnp.zeros(5, bool)), (jnp.zeros((5, 5)), jnp.ones(5, bool))):
         _, root, _ = linalg.inverse_root(gram, mask)
@@ -94,7 +94,7 @@ def test_float32_roots_are_finite():
     assert float(jnp.square(z).sum(1).max()) < 1.01
 
 
-def test_products_with_few_rows():
+def test_products_with_few_rows_are_those_of_numpy():
     a, b = np.random.default_rng(0).standard_normal((2, 150, 150))
     product = jax.jit(linalg.matmul_rows)
     for rows in (0, 3, 64, 149):
@@ -177,6 +177,6 @@ def test_sequential_vmap_runs_one_after_another(monkeypatch):
     narrow = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
     assert narrow["mean"].dtype == jnp.float32
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    # a new function, because the program of the other one is cached
+    # a new function, because JAX caches the program of `runs`
     program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))
     assert "f64[3,4] = tanh" in program

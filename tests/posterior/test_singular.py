@@ -114,7 +114,7 @@ def exact_variance(x, state):
 @pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
 def test_variances_that_rounding_decides_are_flagged(one_round, apart, imprecise):
     """The dictionary has ten pairs of arms. Rounded kernel values hardly determine the difference
-    of the features of two close arms, and other arms have components in its direction. No
+    of the features of two close arms, and other arms have components in this direction. No
     arithmetic on the rounded values is more accurate, so that the variances are flagged."""
     for seed in range(3):
         random = np.random.default_rng(seed)

@@ -17,9 +17,8 @@ from jsketch.sketch import dictionary as dictionaries
 
 
 def test_an_arm_pulled_a_thousand_times_loses_no_digits():
-    """The incremental posterior loses no digits. After n pulls, a variance computed as a difference
-    has a relative error of about n eps k(x,x) / lam, which is 4e-5 here, and in float32 more than
-    1."""
+    """After n pulls, a variance computed as a difference has a relative error of about n eps k(x,x)
+    / lam, which is 4e-5 here, and in float32 more than 1."""
     x, lam, pulls = jnp.array([[0.0], [0.7], [1.1]]), 1e-8, 2000
     arms = np.where(np.arange(pulls) % 10 == 0, 1, 0)
     rewards = np.random.default_rng(0).standard_normal(pulls)
@@ -42,7 +41,7 @@ def test_an_arm_pulled_a_thousand_times_loses_no_digits():
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
 
 
-def test_more_arms_than_xla_processes_in_one_chunk():
+def test_posteriors_of_more_arms_than_xla_processes_in_one_chunk():
     """A chunk of a loop has 16,384 floats. jaxlib 0.10.2 computes some products of 3 columns
     wrongly from row 16,384 on."""
     lengthscale, lam, pulled = np.array([0.7, 1.0, 1.3]), 0.01, np.arange(6)
@@ -61,7 +60,7 @@ def test_more_arms_than_xla_processes_in_one_chunk():
     np.testing.assert_allclose(scores, mean + width * np.sqrt(variance), rtol=1e-7)
 
 
-def test_variances_against_the_exact_ones():
+def test_variances_and_logdets_satisfy_their_bounds():
     """THEORY 2.3: dictionary arms have at most the exact variance. THEORY 2.4 bounds logdet."""
     for p in random_problems():
         _, state = p.state()
@@ -84,12 +83,12 @@ def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():
     several values under vmap."""
     counts = jnp.arange(10.0)
     variance = jnp.full(10, 0.05)
-    old, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
+    dictionary, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
     added = jnp.arange(10) == 7
     probability = dictionaries.inclusion_probability(counts, variance, 2.0)
     critical = 5 / float(probability.sum()) - 1
     growths = jnp.array([-1.0, -1e-3, critical - 1e-6, critical + 1e-6, 1e9])
-    rule = partial(dictionaries.extend, old, added, probability)
+    rule = partial(dictionaries.extend, dictionary, added, probability)
     vmapped = jax.vmap(rule)(growths)
     for i, expected in enumerate([False, False, False, True, True]):
         for extended, extends in (rule(growths[i]), (vmapped[0][i], vmapped[1][i])):

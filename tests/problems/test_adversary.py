@@ -22,7 +22,7 @@ FORECASTERS = {
 }
 
 
-def adversary(**options):
+def make_adversary(**options):
     box = Box(jnp.array([-1.0, -0.5]), jnp.array([1.0, 0.5]))
     return adversaries.Adversary(
         KERNEL, box, **{"bound": 0.8, "candidates": 200, "starts": 8, "steps": 40} | options
@@ -55,13 +55,14 @@ def test_no_move_is_worse_than_the_best_random_one(name, comparator):
     """Points lie in the box, labels are -bound or bound, predictions are those of the forecaster,
     and regrets are those of a dense solve. A regret is at most 2% below the largest of 200 random
     points with three labels each: all starts of the search may climb to one local maximum."""
-    forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
-    games = adversaries.play(foe, forecaster, N, KEYS)
+    forecaster = FORECASTERS[name]
+    adversary = make_adversary(comparator=comparator, regularization=0.3)
+    games = adversaries.play(adversary, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
-    points, box = np.asarray(game.x), foe.box
+    points, box = np.asarray(game.x), adversary.box
     assert (points >= np.asarray(box.lower)).all() and (points <= np.asarray(box.upper)).all()
     np.testing.assert_allclose(np.abs(game.y), 0.8)
-    state = forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0])
+    state = forecaster.init(box.lower, jax.random.split(KEYS[1])[0])
     predict = jax.jit(forecaster.predict)
     predict_all, random = jax.jit(jax.vmap(forecaster.predict, (None, 0))), np.random.default_rng(0)
     update = jax.jit(forecaster.update)
@@ -71,10 +72,11 @@ def test_no_move_is_worse_than_the_best_random_one(name, comparator):
         regret = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
         assert float(game.regret[t]) == pytest.approx(regret, abs=1e-8)
         if t % 4 == 3:
-            others = random.uniform(foe.box.lower, foe.box.upper, (200, D))
+            random_points = random.uniform(box.lower, box.upper, (200, D))
+            predictions = np.asarray(predict_all(state, random_points))
             regrets = [
-                dense_regret(game, t, other, label, guess, 0.3, comparator)
-                for other, guess in zip(others, np.asarray(predict_all(state, others)), strict=True)
+                dense_regret(game, t, point, label, prediction, 0.3, comparator)
+                for point, prediction in zip(random_points, predictions, strict=True)
                 for label in (-0.8, 0.8, 0.1)
             ]
             assert regret >= 0.98 * max(regrets)
@@ -84,6 +86,6 @@ def test_no_move_is_worse_than_the_best_random_one(name, comparator):
 def test_a_game_beyond_the_capacity_is_refused():
     small = online.KernelAWV(KERNEL, 0.5, capacity=N - 1)
     with pytest.raises(ValueError, match="larger capacity .*step 12 of 12"):
-        adversaries.play(adversary(), small, N, KEYS)
+        adversaries.play(make_adversary(), small, N, KEYS)
     with pytest.raises(ValueError, match="keys must be keys"):
-        adversaries.play(adversary(), small, N, jax.random.key(0))
+        adversaries.play(make_adversary(), small, N, jax.random.key(0))

@@ -27,7 +27,7 @@ def points(problem, n, seed=0):
 
 @each
 def test_the_maximiser_has_the_largest_value(name):
-    """No other point, and no point that a local optimiser reaches, has a larger value."""
+    """No random point, and no point that a local optimiser reaches, has a larger value."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
@@ -37,8 +37,8 @@ def test_the_maximiser_has_the_largest_value(name):
     assert (problem.maximiser >= lower).all() and (problem.maximiser <= upper).all()
     near = jnp.asarray(np.clip(np.asarray(problem.maximiser) + around, lower, upper))
     everywhere = points(problem, 2000)
-    largest = jnp.concatenate([value(near), value(everywhere)])
-    assert largest.max() <= problem.maximum + 1e-10
+    values = jnp.concatenate([value(near), value(everywhere)])
+    assert values.max() <= problem.maximum + 1e-10
 
     loss_and_gradient = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
@@ -53,7 +53,7 @@ def test_the_maximiser_has_the_largest_value(name):
     assert max(ends) <= problem.maximum + 1e-10
 
 
-def test_the_functions_of_the_go_ucb_paper():
+def test_the_functions_of_the_go_ucb_paper_have_its_maxima_and_regrets():
     """THEORY 8.4: maxima in 20 dimensions, and regrets of 20,000 uniform points. Three means and a
     fraction are within 4 standard errors; a correct implementation fails with probability 3e-4."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
@@ -83,8 +83,8 @@ def test_noise_has_its_standard_deviation(name):
     assert float(noiseless(x, jax.random.key(0))) == float(noiseless.value(x))
 
 
-def test_gradients_of_ackley_near_its_kink():
-    """At distances up to 1e-17 from the kink the gradient is 0. At 1e-6 it is that of the cone."""
+def test_gradients_of_ackley_are_finite_near_its_kink():
+    """At distances up to 1e-17 from the kink the gradient is 0, and at 1e-6 that of a cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
     )

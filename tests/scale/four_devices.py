@@ -71,7 +71,7 @@ def picks(name, counts, dictionary="cold"):
                 state=replace(warm(algorithm, placed.arms, mean, key, dictionary), domain=None)
             )
         arms[devices] = np.asarray(run(algorithm, placed, key, progress).trace.arm).tolist()
-    return dict(alone=arms.pop(0), over=arms)
+    return dict(without_mesh=arms.pop(0), on_meshes=arms)
 
 
 def warm(bandit, domain, mean, key, dictionary):

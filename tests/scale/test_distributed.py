@@ -1,4 +1,4 @@
-"""Arms over two processes: the picks equal those of one process, and both raise errors."""
+"""Arms over two processes: picks equal those of one process, and both processes raise errors."""
 
 import json
 import os
@@ -53,8 +53,8 @@ def test_two_processes_make_the_picks_of_one(one_process, devices):
     two = outputs(2, devices=devices)
     assert [json.loads(lines[-1]) for lines in two] == [one_process] * 2
     assert len(set(one_process["picks"])) > 4 and not {4, 8} & set(one_process["warm"])
-    # process 1 passes wrong rows, another dtype and objects, and both pass integers: both raise,
-    # and neither waits
+    # process 1 passes wrong rows, another dtype and objects, and both processes pass integers: both
+    # raise, and neither waits
     assert any("this process has the arms 16 to 30" in line for line in two[1])
     assert sum("the rows of processes [1] are not those of" in line for line in two[0]) == 2
     assert all(any("processes disagree" in line for line in lines) for lines in two)

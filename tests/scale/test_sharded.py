@@ -28,9 +28,9 @@ def four_devices(**requests):
 
 def check_picks(results, request="picks"):
     for name, runs in results[request].items():
-        assert len(set(runs["alone"])) > 4, name
-        for devices, arms in runs["over"].items():
-            assert arms == runs["alone"], f"{name} on {devices} devices"
+        assert len(set(runs["without_mesh"])) > 4, name
+        for devices, arms in runs["on_meshes"].items():
+            assert arms == runs["without_mesh"], f"{name} on {devices} devices"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_picks_are_those_of_one_device(results):
     """The devices do not divide the arms, and there are duplicate arms."""
     check_picks(results)
     check_picks(results, "warm")
-    assert results["warm"]["bbkb"]["alone"] != results["picks"]["bbkb"]["alone"]
+    assert results["warm"]["bbkb"]["without_mesh"] != results["picks"]["bbkb"]["without_mesh"]
 
 
 def test_random_numbers_are_those_of_one_device(results):
@@ -62,14 +62,14 @@ def test_fewer_arms_than_devices_are_refused(results):
 
 
 @pytest.mark.slow
-def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
+def test_every_algorithm_and_rule_has_the_picks_of_one_device():
     counts = [1, 2, 4]
     more = dict(fixed=[2], extended=[4], local=[2, 4], swept=[4])
     check_picks(four_devices(picks=dict(bbkb=counts, bkb=counts, ts=counts, **more)))
 
 
 @pytest.mark.slow
-def test_warm_starts_of_every_algorithm_and_dictionary():
+def test_warm_starts_of_every_algorithm_have_the_picks_of_one_device():
     """FixedBKB has failed arms, and one dictionary omits pulled arms."""
     warm = dict(fixed=[[2, 4], "leverage"], bkb=[[4], "bless"], local=[[2], [17, 60]])
     check_picks(four_devices(warm=warm), "warm")

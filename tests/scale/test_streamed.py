@@ -155,7 +155,7 @@ def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*repeat the features")
 def test_a_violated_bound_is_flagged(tmp_path):
-    """With a safety of 0 the scores in float32 may be too small."""
+    """With a safety of 0 the bounds in float32 may be below the scores in float64."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
     state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, DICTIONARY))

@@ -47,9 +47,9 @@ if __name__ == "__main__":
     distributed.start(coordinator, processes=processes, process=process, devices=devices)
     mesh = jax.make_mesh((devices,), ("arms",))
     rows = distributed.rows_of_process(ARMS, mesh)
-    other = x[rows].astype(np.float32 if process else np.float64)
+    other_dtype = x[rows].astype(np.float32 if process else np.float64)
     objects = x[rows].astype(object if process else float)
-    for wrong in (x[rows][process:], other, objects, x[rows].astype(int)):
+    for wrong in (x[rows][process:], other_dtype, objects, x[rows].astype(int)):
         try:
             distributed.place_rows(wrong, ARMS, mesh)
         except ValueError as error:

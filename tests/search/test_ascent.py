@@ -56,7 +56,7 @@ def test_scores_that_are_not_finite_are_never_the_largest():
 
 
 def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
-    """The spike in six inputs is beside the best point, and vanishes at a distance of 0.01."""
+    """The spike in six inputs is beside the best point, and has a width of 0.01."""
     best = jnp.full(6, 0.4)
 
     def spike(u):

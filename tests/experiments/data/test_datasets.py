@@ -74,17 +74,17 @@ def zipped(content):
 
 
 def test_folders_of_data_are_searched_in_order(tmp_path, monkeypatch):
-    given, of_variable, root = (tmp_path / name for name in ("given", "variable", "checkout"))
+    given, in_variable, root = (tmp_path / name for name in ("given", "variable", "checkout"))
     cache = tmp_path / "cache"
-    for path in (given, of_variable, root):
+    for path in (given, in_variable, root):
         path.mkdir()
     monkeypatch.setattr(datasets, "ROOT", root)
     monkeypatch.setattr(pooch, "os_cache", lambda project: cache / project)
     assert datasets.find_folder() == cache / "jsketch"
     (tmp_path / "shared" / "data").mkdir(parents=True)
     assert datasets.find_folder() == tmp_path / "shared" / "data"
-    monkeypatch.setenv("JSKETCH_DATA", str(of_variable))
-    assert datasets.find_folder() == of_variable
+    monkeypatch.setenv("JSKETCH_DATA", str(in_variable))
+    assert datasets.find_folder() == in_variable
     assert datasets.find_folder(given) == given
     with pytest.raises(FileNotFoundError, match="nowhere, named by --data-dir, does not exist"):
         datasets.find_folder(tmp_path / "nowhere")
