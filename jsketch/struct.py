@@ -99,9 +99,9 @@ def _with_check(function: Any, name: str) -> Any:
 
 
 class Settings:
-    """The base class of algorithms and of groups of their settings. It has no fields. Constructors
-    raise ValueError for an invalid static field, and for a component, such as a kernel, of another
-    kind."""
+    """The base class of dataclasses of settings, such as algorithms and kernels. It has no fields.
+    Their constructors raise ValueError for an invalid static field, or for a part, such as a
+    kernel, of another kind."""
 
     def __post_init__(self) -> None:
         from jsketch import checks  # not above, because checks imports this module

@@ -43,7 +43,7 @@ def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
 
 @struct.dataclass
 class Evidence:
-    """The data as widths depend on them: scalars [] of a posterior."""
+    """The summary of the data on which widths depend: scalars [] of a posterior."""
 
     count: Array  # t, observations
     # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
@@ -74,14 +74,14 @@ def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Eviden
 
 @struct.dataclass
 class DirectionsEvidence:
-    """The data of SOFUL as the widths `soful_paper` and `gp_ucb_code` depend on them."""
+    """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend."""
 
     count: Array  # [] t, observations
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
     prior_variance: Array  # [] max_x |x|^2
-    shrunk: Array  # [] bound of the largest eigenvalue of what the sketch lacks, X^T X - S^T S
+    shrunk: Array  # [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms
     size: int = struct.field(pytree_node=False)  # m, directions of the sketch S
-    inputs: int = struct.field(pytree_node=False)  # d, numbers of an arm
+    inputs: int = struct.field(pytree_node=False)  # d, length of an arm
 
 
 @struct.dataclass
@@ -106,7 +106,7 @@ class Width(Protocol):
 
 @struct.dataclass
 class Formula:
-    """A width without leaves, given by a function: function(evidence, confidence) is a scalar []."""
+    """The width function(evidence, confidence), a scalar [], without leaves."""
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
