@@ -195,7 +195,7 @@ def test_refusals_of_requests(tmp_path):
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-0"),
         (("--cost", "price", "--budget", "3"), "evaluations cost .* of the budget of 3: "),
         (("--batch", "59"), "59 is more than the 51 candidates .*: of 60 .* 9 were evaluated"),
-        (("--report", f"{out}/next.csv"), "--out and --report are both .*: name two files"),
+        (("--report", f"{out}/next.csv"), "--report and --out are both .*: name two files"),
         (("--all-scores", f"{out}/next.csv"), "--out and --all-scores are both"),
         (("--all-scores", f"{out}/library.csv"), "--all-scores .* is also the file of the sheet"),
         (("--out", f"{out}/no/next.csv"), "next.csv cannot be written: its folder does not exist"),
