@@ -289,7 +289,7 @@ class Case:
         report.same("ids of the batch", table.text(sheet.id_name), ids[batch.rows])
         predicted, low, high = (table.numbers(name) for name in names)
         sign = -1 if sheet.minimize else 1
-        # the file has three significant digits of the width of an interval
+        # the file keeps three significant digits of the width of an interval
         close = np.abs(predicted - sign * batch.mean) <= 0.01 * (high - low)
         report.true("means of the batch", close.all())
         report.true("intervals are not empty", (low < high).all())
