@@ -91,6 +91,7 @@ class SketchedKONS(KernelForecaster):
         full_sketch = state.sketch.used >= state.inverse.shape[0]
         overflow = jnp.isfinite(y) & ((state.used >= state.points.shape[0]) | full_sketch)
         learn = jnp.isfinite(y) & ~overflow
+        # the draws depend on the key given to `init`, and not on `key`
         enters = learn & (kors.draws(state.key, state.used, 1, x.dtype)[0] < probability)
 
         slope = jnp.where(learn, 2 * (prediction - y), 0)
