@@ -1,5 +1,5 @@
 """Writes two pages of the site: gallery.md, the pictures of results/ with the commands that make
-them, and papers/verdicts.md, the claims of the papers by verdict."""
+them, and papers/verdicts.md, the claims of each paper, grouped by verdict."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ WITHOUT_CLAIMS = (
     (
         "pools",
         "arylation.png",
-        "Best yield against reactions made, direct arylation, 1,728 reactions: jsketch, a random"
-        " forest and random reactions (50 campaigns each); published: EDBO and 50 chemists",
+        "Best yield against reactions made, in a library of 1,728 direct arylations: jsketch, a"
+        " random forest and random choices (50 campaigns each); published: EDBO and 50 chemists",
         "python -m experiments.pools.picture",
     ),
     (
@@ -56,7 +56,7 @@ def _update(page: Path, text: str) -> None:
 def _verdicts() -> str:
     """The page of the recorded verdicts."""
     table = pd.read_csv(ROOT / "results" / "verdicts.csv")
-    parts = ["# Verdicts\n", "`scripts/report` shows the rules, numbers and causes.\n"]
+    parts = ["# Verdicts\n", "`scripts/report` has the rule, numbers and cause of each verdict.\n"]
     for paper, claims_of_paper in table.groupby("paper", sort=False):
         parts.append(f"## {paper}\n")
         for verdict, rows in claims_of_paper.groupby("verdict"):

@@ -266,7 +266,7 @@ class Rows:
     has R rows of an array."""
 
     # (R) -> the arm numbers of the rows of this device, [R] int32
-    numbers: Any = staticmethod(partial(jnp.arange, dtype=jnp.int32))
+    arm_numbers: Any = staticmethod(partial(jnp.arange, dtype=jnp.int32))
     # (values [R, ...], arms of any shape) -> the entries of the arms
     take: Any = staticmethod(operator.getitem)
     # (mask [R]) -> for each row, the number of true entries of all arms up to this row, [R] int32

@@ -60,7 +60,7 @@ def dataclass(cls: Class) -> Class:
     dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
-    checked_names(cls)
+    checked_names(cls)  # replaces the constructor in place
     cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
     for f in fields:
         if not f.init:
@@ -76,8 +76,8 @@ def dataclass(cls: Class) -> Class:
 
 
 def checked_names(function: Function) -> Function:
-    """The function, or the class, whose calls then check the names of their arguments: a wrong name
-    raises a TypeError that suggests the nearest name."""
+    """A decorator of a function or a class. A call with a wrong name of an argument then raises a
+    TypeError that suggests the nearest name. A class is changed in place."""
     if isinstance(function, type):
         function.__init__ = _with_check(function.__init__, function.__name__)  # type: ignore[misc]
         return function
@@ -99,8 +99,9 @@ def _with_check(function: Any, name: str) -> Any:
 
 
 class Settings:
-    """The base class of dataclasses whose constructor checks its arguments: it raises ValueError
-    for an invalid component or static field."""
+    """The base class of dataclasses of settings, such as algorithms and kernels. It has no fields.
+    Their constructors raise ValueError for an invalid static field, or for a part, such as a
+    kernel, of another kind."""
 
     def __post_init__(self) -> None:
         from jsketch import checks  # not above, because checks imports this module

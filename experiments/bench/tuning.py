@@ -258,7 +258,7 @@ def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=10)
-    cli.add_choices(parser, "--only", list(PROBLEMS))
+    cli.add_choices(parser, "--only", list(PROBLEMS), help="problems")
     cli.add_choices(parser, "--samplers", list(SAMPLERS))
     parser.add_argument("--out", type=Path, help="CSV file of the runs")
     options = parser.parse_args()

@@ -13,24 +13,24 @@ import numpy as np
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 
-# (features [A, d], evaluated rows [n], their values [n], batch size, seed) -> rows [q]
+# (features [A, d], evaluated rows [n], their readings [n], batch size, seed) -> rows [q]
 Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 
 
 def random_forest(
-    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+    features: np.ndarray, evaluated: np.ndarray, readings: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     """The candidates with the largest predicted values."""
     from sklearn.ensemble import RandomForestRegressor
 
     forest = RandomForestRegressor(random_state=seed)
-    predicted = forest.fit(features[arms], values).predict(features)
-    predicted[arms] = -np.inf
+    predicted = forest.fit(features[evaluated], readings).predict(features)
+    predicted[evaluated] = -np.inf
     return np.argsort(-predicted, kind="stable")[:batch]
 
 
 def botorch_ei(
-    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+    features: np.ndarray, evaluated: np.ndarray, readings: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     """A batch with a large joint expected improvement, which is maximised greedily."""
     try:
@@ -43,8 +43,8 @@ def botorch_ei(
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(seed)
-    candidates = np.setdiff1d(np.arange(len(features)), arms)
-    points, targets = torch.tensor(features[arms]), torch.tensor(values)[:, None]
+    candidates = np.setdiff1d(np.arange(len(features)), evaluated)
+    points, targets = torch.tensor(features[evaluated]), torch.tensor(readings)[:, None]
     # the expected improvement of one candidate has a closed form
     kind = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
     with warnings.catch_warnings():
@@ -64,10 +64,10 @@ def botorch_ei(
 
 
 def random_candidates(
-    features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+    features: np.ndarray, evaluated: np.ndarray, readings: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     """Candidates drawn uniformly without replacement."""
-    candidates = np.setdiff1d(np.arange(len(features)), arms)
+    candidates = np.setdiff1d(np.arange(len(features)), evaluated)
     return np.random.default_rng(seed).choice(candidates, batch, replace=False)
 
 
@@ -79,16 +79,16 @@ CHOOSERS: dict[str, Chooser] = {
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campaign:
-    """A campaign with the same random first batch as in `campaigns.play`. Raises ValueError if the
-    library has fingerprints, whose packed bits are not numeric features, or failed evaluations."""
+    """A campaign with the same random first batch as in `campaigns.play`. Raises ValueError for
+    failed evaluations, and for fingerprints, whose packed bits are not numeric features."""
     if any(group.kind == "bits" for group in pool.library.columns) or np.isnan(pool.values).any():
         raise ValueError(
-            f"the baselines support neither fingerprints nor failed evaluations; {pool.name} has"
-            " them."
+            f"{pool.name} has fingerprints or failed evaluations, which the baselines do not"
+            " support."
         )
     features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
-    arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
+    evaluated = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for index, size in enumerate(sizes[1:]):
-        rows = choose(features, arms, readings[arms], size, 1000 * seed + index)
-        arms = np.append(arms, rows)
-    return Campaign(seed, arms, pool.values[arms])
+        rows = choose(features, evaluated, readings[evaluated], size, 1000 * seed + index)
+        evaluated = np.append(evaluated, rows)
+    return Campaign(seed, evaluated, pool.values[evaluated])

@@ -59,12 +59,13 @@ def seeds_text(options: argparse.Namespace) -> str:
 
 
 def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
-    """The fields of summary.json that hold for all runs; `data` describes the data."""
+    """The fields of summary.json that hold for all runs: the number of seeds, and texts that
+    explain the data and the numbers of the same names."""
     parallel = min(options.workers, options.seeds)
     return dict(
         seeds=options.seeds,
         data=data,
-        uniform_regret="expectation t (f* - mean f)",
+        uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
         run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
     )

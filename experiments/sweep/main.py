@@ -150,7 +150,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
         seeds=sweep.seeds,
         configurations=sweep_plan.rows,
         data=config["data"],
-        uniform_regret="expectation t (f* - mean f)",
+        uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
         run_seconds="wall time of a run, while others ran on other threads (vmap: the time"
         " of a program divided by the number of its runs, with compilation)",
         compile_seconds=float(summary["compile_seconds"].sum()),

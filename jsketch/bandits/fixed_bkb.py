@@ -115,7 +115,7 @@ class FixedBKB(SketchedBandit):
         pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
         scores = ucb(state.mean, state.variance, self.confidence_width(state))
         # the first pick of a run is a random arm, because all scores tie
-        is_first_arm = rows.numbers(scores.shape[0]) == state.first_arm
+        is_first_arm = rows.arm_numbers(scores.shape[0]) == state.first_arm
         scores = jnp.where(is_first_batch & is_first_arm, jnp.inf, scores)
         scores = rows.mask(scores, -jnp.inf)
         if not self.repeat:

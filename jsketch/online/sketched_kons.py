@@ -34,7 +34,8 @@ class SketchedState:
     coefficients: Array  # [N], c
     used: Array  # [] int32, t
     sketch: Kors  # the points s_j, and the inverse factor of their leverage scores
-    # [M, M], L^-1 of K_SS + alpha / weights = L L^T; A = alpha I + sum_j weights_j phi_j phi_j^T
+    # [M, M], the inverse factor L^-1 of K_SS + alpha / weights = L L^T, which represents
+    # A = alpha I + sum_j weights_j phi_j phi_j^T
     inverse: Array
     sketch_coefficients: Array  # [M], b
     key: Array  # key data of the random numbers of KORS
@@ -60,6 +61,7 @@ class SketchedKONS(KernelForecaster):
 
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         size = self.capacity
+        # numbers in the two [M, M] factors and the two [., d] arrays of points
         x = self._check_init(x, lambda d: 2 * size * (size + d), capacity=size)
         zeros = jnp.zeros(size, x.dtype)
         return SketchedState(
@@ -80,7 +82,7 @@ class SketchedKONS(KernelForecaster):
     ) -> tuple[SketchedState, Array, ForecastInfo]:
         output, cross, prior_variance = self._output(state, x)
         prediction = self._clipped(output)
-        sampling = Sampling(self.regularization, self.oversampling, 0.0)
+        sampling = Sampling(mu=self.regularization, beta=self.oversampling, eps=0.0)
         score, row, residual = (
             value[0]
             for value in kors.scores(state.sketch, self.kernel, sampling, x[None], cross[None])
@@ -89,30 +91,34 @@ class SketchedKONS(KernelForecaster):
         full_sketch = state.sketch.used >= state.inverse.shape[0]
         overflow = jnp.isfinite(y) & ((state.used >= state.points.shape[0]) | full_sketch)
         learn = jnp.isfinite(y) & ~overflow
+        # the draws depend on the key given to `init`, and not on `key`
         enters = learn & (kors.draws(state.key, state.used, 1, x.dtype)[0] < probability)
 
         slope = jnp.where(learn, 2 * (prediction - y), 0)
-        whitened = matmul(state.inverse, cross)
+        inverse_factor = state.inverse
+        whitened = matmul(inverse_factor, cross)
         # alpha phi^T A^-1 phi
         variance = jnp.maximum(prior_variance - jnp.square(whitened).sum(), 0)
         weight = jnp.where(enters, slope**2 / (16 * self.bound**2), 0)
         leverage = variance / self.regularization
         excess = jnp.where(learn & (leverage > 0), output - prediction, 0)
-        move = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
-        # w <- w - move (phi - sum_j q_j phi_j), q = (K_SS + alpha / weights)^-1 k_S
-        move = move / self.regularization
+        step = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
+        # w <- w - step (phi - sum_j q_j phi_j), q = (K_SS + alpha / weights)^-1 k_S
+        step = step / self.regularization
+        q = matmul(whitened, inverse_factor)
 
-        last = state.sketch.used
-        # 1 / pivot for the diagonal k(x,x) + alpha / weight; a weight of zero gives a row of zeros
+        free_row = state.sketch.used
+        # 1 / L_jj of the new row j of L, in which K_SS + alpha / weights has the diagonal entry
+        # k(x,x) + alpha / weight; a weight of zero gives a row of zeros
         scale = jnp.sqrt(weight / (weight * variance + self.regularization))
-        inverse_row = put(-matmul(whitened, state.inverse), last, jnp.ones((), x.dtype)) * scale
+        inverse_row = put(-q, free_row, jnp.ones((), x.dtype)) * scale
         new = SketchedState(
             points=put_if(learn, state.points, state.used, x),
-            coefficients=put_if(learn, state.coefficients, state.used, -move),
+            coefficients=put_if(learn, state.coefficients, state.used, -step),
             used=state.used + learn.astype(jnp.int32),
             sketch=kors.join(state.sketch, sampling, x, probability, row, residual, enters),
-            inverse=put_if(enters, state.inverse, last, inverse_row),
-            sketch_coefficients=state.sketch_coefficients + move * matmul(whitened, state.inverse),
+            inverse=put_if(enters, inverse_factor, free_row, inverse_row),
+            sketch_coefficients=state.sketch_coefficients + step * q,
             key=state.key,
         )
         return new, prediction, info_after(new.sketch.used, y, new.sketch_coefficients, overflow)

@@ -36,7 +36,7 @@ class Shard(Rows):
     axis: str  # of the mesh
     arms: int  # A, without padding
 
-    def numbers(self, rows: int) -> Array:
+    def arm_numbers(self, rows: int) -> Array:
         return jnp.arange(rows, dtype=jnp.int32) + self._first(rows)
 
     def local(self, index: Array, rows: int) -> Array:
@@ -44,7 +44,7 @@ class Shard(Rows):
         return jnp.where((row >= 0) & (row < rows), row, rows)
 
     def mask(self, values: Array, fill: float) -> Array:
-        return jnp.where(self.numbers(values.shape[-1]) < self.arms, values, fill)
+        return jnp.where(self.arm_numbers(values.shape[-1]) < self.arms, values, fill)
 
     def on_host(self, values: Array, index: np.ndarray) -> np.ndarray:
         sharding: Any = values.sharding
@@ -91,39 +91,40 @@ class Shard(Rows):
         return lax.all_gather(values, self.axis)
 
     def running_count(self, mask: Array) -> Array:
-        running = linalg.running_count(mask)
-        counts = self.gather(running[-1])
+        own_count = linalg.running_count(mask)
+        counts = self.gather(own_count[-1])
         is_earlier = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
-        return running + jnp.where(is_earlier, counts, 0).sum(dtype=jnp.int32)
+        return own_count + jnp.where(is_earlier, counts, 0).sum(dtype=jnp.int32)
 
-    def total(self, running: Array) -> Array:
-        return lax.pmax(running[-1], self.axis)
+    def total(self, running_count: Array) -> Array:
+        # the count in the last row of the last device
+        return lax.pmax(running_count[-1], self.axis)
 
-    def compact(self, running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
-        rows = running.shape[0]
+    def compact(self, running_count: Array, start: Array | int, size: int) -> tuple[Array, Array]:
+        rows = running_count.shape[0]
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
-        row = jnp.searchsorted(running, rank).astype(jnp.int32)
-        # the running count reaches the rank on the device of the entry and on all later devices
+        row = jnp.searchsorted(running_count, rank).astype(jnp.int32)
+        # the entry is on the first device whose count reaches the rank: pmin chooses its arm
         arms = jnp.where(row < rows, row + self._first(rows), NO_ARM)
-        valid = rank <= self.total(running)
+        valid = rank <= self.total(running_count)
         return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
 
     def largest(self, scores: Array, count: int) -> tuple[Array, Array]:
         rows = scores.shape[0]
-        index, outside = linalg.largest(scores, min(count, rows))
-        arms = self.numbers(rows)[index]
-        # a repeated position gets the score -inf, because it is padding
+        index, own_next_best = linalg.largest(scores, min(count, rows))
+        arms = self.arm_numbers(rows)[index]
+        # where only scores of -inf remain, `linalg.largest` repeats a position; it counts once
         repeated = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
         own_scores = jnp.where(repeated, -jnp.inf, scores[index])
         scores, arms = (x.reshape(-1) for x in self.gather((own_scores, arms)))
         index, next_best = linalg.largest(scores, count)
-        return arms[index], jnp.maximum(next_best, self.max(outside))
+        return arms[index], jnp.maximum(next_best, self.max(own_next_best))
 
     def uniform(self, key: PRNGKey, shape: tuple[int], dtype: Any) -> Array:
         (rows,) = shape
         if not _has_counters(key, self.arms):
             return self._local_part(jax.random.uniform(key, (self.arms,), dtype), rows)
-        return _uniform(key, self.numbers(rows).astype(jnp.uint32), dtype)
+        return _uniform(key, self.arm_numbers(rows).astype(jnp.uint32), dtype)
 
     def normal(self, key: PRNGKey, shape: tuple[int, int], dtype: Any) -> Array:
         batch, rows = shape
@@ -131,7 +132,7 @@ class Shard(Rows):
             return self._local_part(jax.random.normal(key, (batch, self.arms), dtype), rows)
         offsets = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
-        uniform = _uniform(key, offsets + self.numbers(rows).astype(jnp.uint32), dtype)
+        uniform = _uniform(key, offsets + self.arm_numbers(rows).astype(jnp.uint32), dtype)
         # the same operations, in the same order, as in jax.random
         symmetric = jnp.maximum(low, uniform * (np.array(1, dtype) - low) + low)
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))

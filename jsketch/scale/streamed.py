@@ -220,16 +220,16 @@ class Streamed(struct.Settings):
             chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE_SLOT, np.int32)
             if not bandit.repeat:
                 picked[: len(picks)] = picks
-            excluded, n_rows = _excluded_rows(np.concatenate([buffer.number, picked]), file, chunk)
+            excluded, n_arms = _excluded_rows(np.concatenate([buffer.number, picked]), file, chunk)
             x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
             top = sweep.top_arms_after_picks(
-                bandit, sketch, factors, pulls, width, x, excluded, n_rows, self.offer
+                bandit, sketch, factors, pulls, width, x, excluded, n_arms, self.offer
             )
             buffer = buffer._replace(score=np.asarray(batch.scores))
             buffer = buffer.select(buffer.number != FREE_SLOT)
             new = _top_candidates(top, chunk * file.chunk)
             buffer, removed = _keep_best(_merge(buffer, new), self.keep)
-            bounds[chunk] = top.outside
+            bounds[chunk] = top.next_best
             _increase_bounds(bounds, removed, file.chunk)
             buffer = _pad_buffer(buffer, slots)
             sketch = _posterior_at(state, buffer)
@@ -255,12 +255,12 @@ class Streamed(struct.Settings):
         def collect() -> None:
             chunk, top = tops.pop(0)
             chunk_buffers.append(_top_candidates(top, chunk * file.chunk))
-            bounds[chunk] = top.outside
+            bounds[chunk] = top.next_best
 
         for chunk, x in file.in_order():
-            excluded, n_rows = _excluded_rows(numbers, file, chunk)
+            excluded, n_arms = _excluded_rows(numbers, file, chunk)
             top = sweep.top_arms(
-                factors, kernel, regularization, width, x, excluded, n_rows, self.offer, safety
+                factors, kernel, regularization, width, x, excluded, n_arms, self.offer, safety
             )
             tops.append((chunk, top))
             # a chunk is computed while the previous one is collected and the next one is read

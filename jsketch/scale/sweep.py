@@ -21,7 +21,7 @@ from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import matmul, matmul_upper, squares_upper
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype
-from jsketch.sketch import nystrom as nystroms
+from jsketch.sketch.nystrom import PROBES
 from jsketch.types import Kernel
 
 
@@ -29,8 +29,8 @@ class Factors(NamedTuple):
     """The factors of a posterior on M inducing points S: lam sigma^2 = k(x,x) - |k_S(x) G|^2."""
 
     points: Array  # [M, d]
-    explained: Array  # G [M, M], upper triangular
-    columns: Array  # [M, 1 + PROBES]: weights of the mean, and G G^T times normal vectors
+    explained_root: Array  # G [M, M], upper triangular
+    columns: Array  # [M, 1 + PROBES]: weights of the mean; probes of the slope |G G^T k_S(x)|
     # the next three are [], bounds of rounding errors in units of eps
     mean_error: Array  # of the mean of any arm
     variance_error: Array  # of lam sigma^2 of any arm
@@ -45,7 +45,7 @@ class TopArms(NamedTuple):
     mean: Array  # [k]
     variance: Array  # [k]
     score: Array  # [k]
-    outside: Array  # [], largest score of the other arms
+    next_best: Array  # [], largest score of the other arms
     finite: Array  # [] bool, whether all means, variances and scores of the chunk are finite
 
 
@@ -56,20 +56,22 @@ def factors(
     """The factors of a posterior for sweeps of `rows` arms, computed in the dtype of the sketch and
     rounded to `dtype`."""
     nystrom = sketch.nystrom
-    posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
+    ridge_posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
     size, sketch_dtype = nystrom.root.shape[0], nystrom.root.dtype
-    explained = matmul_upper(nystrom.root, ridge.explained_root(posterior, regularization))
+    root = ridge.explained_root(ridge_posterior, regularization)
+    explained_root = matmul_upper(nystrom.root, root)
     mean_weights = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
-    normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), sketch_dtype)
-    slopes = matmul(explained, matmul(explained.T, normals))
+    normal = jax.random.normal(jax.random.key(0), (size, PROBES), sketch_dtype)
+    # the mean square of the entries of probes^T k_S(x) estimates |G G^T k_S(x)|^2
+    probes = matmul(explained_root, matmul(explained_root.T, normal))
     # rounding error of a kernel value, in units of eps k(x,x)
     kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), sketch_dtype)
     prior = sketch.evidence.prior_variance
-    largest = jnp.sqrt(jnp.square(explained).sum(0).max())
+    largest = jnp.sqrt(jnp.square(explained_root).sum(0).max())
     result = Factors(
         points=nystrom.points,
-        explained=explained,
-        columns=jnp.concatenate([mean_weights[:, None], slopes], axis=1),
+        explained_root=explained_root,
+        columns=jnp.concatenate([mean_weights[:, None], probes], axis=1),
         mean_error=(kernel_error + 1) * prior * jnp.sqrt(jnp.square(mean_weights).sum()),
         variance_error=2 * prior * (1 + jnp.sqrt(prior) * largest),
         slope_error=2 * kernel_error * prior,
@@ -82,13 +84,13 @@ def posterior(
 ) -> tuple[Array, Array, Array, Array]:
     """(mean, variance, bounds of rounding errors of the mean and of the variance), each [n], of
     arms x [n, d] in the dtype of the factors."""
-    eps = jnp.finfo(factors.explained.dtype).eps
+    eps = jnp.finfo(factors.explained_root.dtype).eps
 
     def block(x: Array) -> tuple[Array, Array, Array, Array]:
         k = kernel.gram(x, factors.points)
         product = matmul(k, factors.columns)
         mean, slope = product[:, 0], jnp.sqrt(jnp.square(product[:, 1:]).mean(1))
-        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained), 0)
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained_root), 0)
         return (
             mean,
             variance / regularization,
@@ -96,20 +98,20 @@ def posterior(
             eps * (factors.variance_error + factors.slope_error * slope) / regularization,
         )
 
-    return linalg.map_rows(block, x, factors.explained.shape[0])
+    return linalg.map_rows(block, x, factors.explained_root.shape[0])
 
 
 def _top_of_scores(
-    x: Array, mean: Array, variance: Array, score: Array, excluded: Array, n_rows: Array, count: int
+    x: Array, mean: Array, variance: Array, score: Array, excluded: Array, n_arms: Array, count: int
 ) -> TopArms:
-    """The `count` arms with the largest of the scores [R] of a chunk, without the rows `excluded`
-    [E] (an entry R excludes no row) and without the padding, the rows from `n_rows` [] on."""
+    """The `count` arms with the largest scores [R] of a chunk. The rows `excluded` [E] (R stands
+    for no row) and the padding, which are the rows from `n_arms` [] on, have the score -inf."""
     rows = x.shape[0]
     finite = jnp.isfinite(mean).all() & jnp.isfinite(variance).all() & jnp.isfinite(score).all()
-    score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < n_rows, score, -jnp.inf)
+    score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < n_arms, score, -jnp.inf)
     score = score.at[excluded].set(-jnp.inf, mode="drop")
-    row, outside = linalg.largest(score, min(count, rows))
-    return TopArms(row, x[row], mean[row], variance[row], score[row], outside, finite)
+    row, next_best = linalg.largest(score, min(count, rows))
+    return TopArms(row, x[row], mean[row], variance[row], score[row], next_best, finite)
 
 
 @partial(jax.jit, static_argnums=7)
@@ -120,7 +122,7 @@ def top_arms(
     width: Array,
     x: Array,
     excluded: Array,
-    n_rows: Array,
+    n_arms: Array,
     count: int,
     safety: ArrayLike,
 ) -> TopArms:
@@ -131,7 +133,7 @@ def top_arms(
     )
     mean, variance, mean_error, variance_error = posterior(factors, kernel, regularization, x)
     score = mean + safety * mean_error + width * jnp.sqrt(variance + safety * variance_error)
-    return _top_of_scores(x, mean, variance, score, excluded, n_rows, count)
+    return _top_of_scores(x, mean, variance, score, excluded, n_arms, count)
 
 
 @partial(jax.jit, static_argnums=8)
@@ -143,19 +145,19 @@ def top_arms_after_picks(
     width: Array,
     x: Array,
     excluded: Array,
-    n_rows: Array,
+    n_arms: Array,
     count: int,
 ) -> TopArms:
     """The arms of a chunk with the largest scores given the picks of the batch."""
     kernel, regularization = bandit.kernel, bandit.regularization
-    x = x.astype(factors.explained.dtype)
+    x = x.astype(factors.explained_root.dtype)
 
     def block(x: Array) -> Array:
         k = kernel.gram(x, factors.points)
-        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained), 0)
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained_root), 0)
         return fixed_set.variances(bandit, sketch, pulls, x, variance / regularization)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
-    variance_after_picks = linalg.map_rows(block, x, factors.explained.shape[0])
+    variance_after_picks = linalg.map_rows(block, x, factors.explained_root.shape[0])
     score = mean + width * jnp.sqrt(variance_after_picks)
-    return _top_of_scores(x, mean, variance, score, excluded, n_rows, count)
+    return _top_of_scores(x, mean, variance, score, excluded, n_arms, count)

@@ -38,9 +38,9 @@ def test_a_pool_is_minimised():
     assert optimizer.rows[:3] == first.rows.tolist()
 
 
-def test_asked_points_are_pending_until_they_have_values():
-    """The value of a point that is twice in the pool belongs to the row that is pending.
-    Values of pending points may be missing."""
+def test_ask_repeats_its_points_until_a_value_and_they_are_then_pending():
+    """The value of a point that is twice in the pool belongs to the pending one of its rows. NaN is
+    the value of a failed evaluation."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)

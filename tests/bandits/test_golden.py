@@ -27,7 +27,7 @@ KEY = jax.random.key(0)
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
-def vectors():
+def golden_files():
     """Test parameters: the vectors of tests/golden, and those of FOLDER with other contents."""
     paths = sorted((HERE / "golden").glob("*.npz"))
     contents = {path.read_bytes() for path in paths}
@@ -47,8 +47,8 @@ def close(actual, desired, tolerance):
     np.testing.assert_allclose(np.asarray(actual, float), desired, rtol=0, atol=tolerance * scale)
 
 
-class Vector:
-    """One file, and the algorithms in the state that it describes."""
+class Golden:
+    """The arrays of a test vector, and the algorithms in the state that they describe."""
 
     def __init__(self, path):
         self.data = dict(np.load(path))
@@ -80,20 +80,21 @@ class Vector:
         return BBKB(**self.common, width=width, **options)
 
     def batch(self, rule, **options):
-        bandit = self.bbkb(rule, self.data[f"{rule}_beta_before"], max_batch=400, **options)
+        width = self.data[f"{rule}_beta_before"]  # the authors' width before the batch
+        bandit = self.bbkb(rule, width, max_batch=400, **options)
         query = jax.jit(bandit.ask)(self.state, KEY)
         return np.asarray(query.index)[np.asarray(query.mask)]
 
 
-@pytest.fixture(scope="module", params=vectors())
-def vector(request):
-    return Vector(request.param)
+@pytest.fixture(scope="module", params=golden_files())
+def golden(request):
+    return Golden(request.param)
 
 
-def test_posterior_and_bkb_are_those_of_the_authors(vector):
-    d = vector.data
-    bandit = BKB(**vector.common)
-    state = vector.state
+def test_posterior_and_bkb_are_those_of_the_authors(golden):
+    d = golden.data
+    bandit = BKB(**golden.common)
+    state = golden.state
     close(state.mean, d["posterior_mean"], 1e-6)
     close(state.variance, d["posterior_variance"], 1e-5)
     if "posterior_variance_60_digits" in d:
@@ -102,37 +103,37 @@ def test_posterior_and_bkb_are_those_of_the_authors(vector):
     close(bandit.scores(state), d["bkb_ucb"], 1e-6)
     assert int(bandit.ask(state, KEY).index[0]) == d["bkb_choice"]
     assert int((jnp.abs(state.nystrom.root).sum(0) > 0).sum()) == d["embedding_rank"]
-    close(covariance(vector, state, np.arange(8)), d["posterior_covariance"], 1e-5)
+    close(covariance(golden, state, np.arange(8)), d["posterior_covariance"], 1e-5)
 
 
-def features(vector, state):
+def features(golden, state):
     x = state.domain.features
-    z = nystrom.features(state.nystrom, vector.kernel, x)
+    z = nystrom.features(state.nystrom, golden.kernel, x)
     return np.asarray(z), np.asarray(z @ state.whiten)
 
 
-def covariance(vector, state, rows):
-    z, u = features(vector, state)
-    gram = np.asarray(vector.kernel.gram(state.domain.features[rows], state.domain.features))
-    return (gram - z[rows] @ z.T) / vector.spec["lam"] + u[rows] @ u.T
+def covariance(golden, state, rows):
+    z, u = features(golden, state)
+    gram = np.asarray(golden.kernel.gram(state.domain.features[rows], state.domain.features))
+    return (gram - z[rows] @ z.T) / golden.spec["lam"] + u[rows] @ u.T
 
 
-def test_batches_of_both_rules_are_those_of_the_authors(vector):
-    d = vector.data
-    np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
-    np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
-    batch = vector.batch("global_local", strict=False)
+def test_batches_of_both_rules_are_those_of_the_authors(golden):
+    d = golden.data
+    np.testing.assert_array_equal(golden.batch("global"), d["global_batch"])
+    np.testing.assert_array_equal(golden.batch("global_local"), d["global_local_batch_strict"])
+    batch = golden.batch("global_local", strict=False)
     np.testing.assert_array_equal(batch, d["global_local_batch"])
-    batch = vector.batch("global_local", lazy=False)
+    batch = golden.batch("global_local", lazy=False)
     np.testing.assert_array_equal(batch, d["global_local_batch_strict"])
 
 
-def test_ratio_bounds_are_those_of_the_authors(vector):
-    d, c = vector.data, vector.spec["ratio_threshold"]
-    state = vector.state
+def test_ratio_bounds_are_those_of_the_authors(golden):
+    d, c = golden.data, golden.spec["ratio_threshold"]
+    state = golden.state
     batch = d["global_local_batch"]
     global_bounds = 1 + np.cumsum(np.asarray(state.variance)[batch])
-    squared = np.square(covariance(vector, state, batch)) / np.asarray(state.variance)
+    squared = np.square(covariance(golden, state, batch)) / np.asarray(state.variance)
     local_bounds = 1 + np.cumsum(squared, 0).max(1)
     close(global_bounds, d["global_ratio_bounds"], 1e-5)
     close(local_bounds, d["local_ratio_bounds"], 1e-5)
@@ -143,9 +144,9 @@ def test_ratio_bounds_are_those_of_the_authors(vector):
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
-def test_widths_are_those_of_the_authors(vector, rule):
-    d, state = vector.data, vector.state
-    bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
+def test_widths_are_those_of_the_authors(golden, rule):
+    d, state = golden.data, golden.state
+    bandit = BBKB(**golden.common, ratio=golden.spec["ratio_threshold"], rule=rule)
     before = jnp.asarray(d[f"{rule}_logdet_before"])
     increment = jnp.log1p(state.variance[d[f"{rule}_batch"]]).sum()
     close(before + increment, d[f"{rule}_logdet_after"], 1e-5)
@@ -160,13 +161,13 @@ def test_widths_are_those_of_the_authors(vector, rule):
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
-def test_scores_after_a_batch_are_those_of_the_authors(vector, rule):
+def test_scores_after_a_batch_are_those_of_the_authors(golden, rule):
     """After each pick the authors update no score below the score of the pick (THEORY 5.7)."""
-    d, lam = vector.data, vector.spec["lam"]
-    state = vector.state
-    _, u = features(vector, state)
+    d, lam = golden.data, golden.spec["lam"]
+    state = golden.state
+    _, u = features(golden, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
-    residual = residuals(vector.kernel, state)
+    residual = residuals(golden.kernel, state)
     residual = np.asarray(residual) / lam
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])

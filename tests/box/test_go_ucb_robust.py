@@ -73,7 +73,7 @@ def test_single_precision_resolves_small_deviations():
 
 
 def test_a_loss_that_overflows_is_reported():
-    """Values near 1e200 are not standardized, and no fit has a finite loss."""
+    """Without standardization, the loss of every fit to values near 1e200 overflows."""
     optimizer = SMALL.replace(standardize=False)
     state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
@@ -86,36 +86,41 @@ def test_a_loss_that_overflows_is_reported():
     chex.assert_trees_all_equal(state.centre, state.w0, initial_parameters)
 
 
-def _norm(w, x):
+def _minus_norm(w, x):
     """A function that is finite everywhere and whose gradient in w is NaN at x = 0."""
     return -jnp.sqrt(jnp.sum((w["a"] * x) ** 2))
 
 
 TRUTH = jnp.array([0.7, 1.8])
-NORM = Parametric(lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _norm)
-SQUARE = Box(-jnp.ones(2), jnp.ones(2))
+MINUS_NORM = Parametric(
+    lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _minus_norm
+)
+SQUARE = Box(-jnp.ones(2), jnp.ones(2))  # contains the origin, where the gradient is NaN
 VARIANTS = {
     "ball": dict(acquisition="ball"),
     "first_order": dict(acquisition="first_order"),
     "plain": dict(acquisition="plain", rate=0.01),
-    "one_row_each": dict(acquisition="ball", refit=False),
+    "no_refit": dict(acquisition="ball", refit=False),
     "adam": dict(oracle=models.Gradient(steps=300, restarts=2)),
 }
 
 
-def _norm_at(x):
-    return _norm({"a": TRUTH}, x)
+def _minus_norm_at(x):
+    return _minus_norm({"a": TRUTH}, x)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_point_without_a_finite_gradient_is_excluded(name):
-    """The point has a row of zeros, the fit uses the other points, and the next point differs."""
-    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **VARIANTS[name])
+    """The gradient row of the point is zero, the fit uses the other points, and the next query is
+    another point."""
+    optimizer = SMALL.replace(
+        model=MINUS_NORM, reach=1.0, standardize=False, initial=6, **VARIANTS[name]
+    )
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = ASK(optimizer, state, KEY)
     query = query.replace(x=query.x.at[1].set(0.0))
     for t in range(3):
-        state, info = TELL(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+        state, info = TELL(optimizer, state, query, jax.vmap(_minus_norm_at)(query.x), KEY)
         assert not info.diverged and bool(info.nonfinite) == (int(info.nonfinite_rows) > 0)
         assert int(info.nonfinite_rows) == (1 if optimizer.refit or t == 0 else 0)
         in_use = np.arange(HORIZON) < int(state.history.count)
@@ -138,7 +143,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
         state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
         query = ASK(optimizer, state, KEY)
         for t in range(2):
-            state, _ = TELL(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
+            state, _ = TELL(optimizer, state, query, jax.vmap(_minus_norm_at)(query.x), KEY)
             query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
             assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is not_finite)
             assert np.isfinite(np.asarray(query.x)).all()
@@ -154,13 +159,13 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
 def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point is the origin, a corner of the box, to which ascent is clipped."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
-    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
+    optimizer = SMALL.replace(model=MINUS_NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
     with warnings.catch_warnings(record=True) as warnings_list:
         warnings.simplefilter("always")
         if drive:
-            run = loops.drive(optimizer, lambda x: float(_norm_at(x)), corner, KEY, HORIZON)
+            run = loops.drive(optimizer, lambda x: float(_minus_norm_at(x)), corner, KEY, HORIZON)
         else:
-            problem = problems.on_box(lambda x, key: _norm_at(x), corner)
+            problem = problems.on_box(lambda x, key: _minus_norm_at(x), corner)
             run = loops.run(optimizer, problem, KEY, HORIZON)
     assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
     assert [str(w.message).partition(" of the model ")[0] for w in warnings_list] == [

@@ -20,17 +20,18 @@ CLAIMS = [claim for paper in report.PAPERS for claim in paper.claims]
 ABALONE, CADATA, TUNING = "bbkb_2020/abalone", "bbkb_2020/cadata", "go_ucb_2023/tuning"
 
 
-def entry(ratio, seconds=1.0):
-    values = [ratio, ratio + 0.01]
-    ratios = dict(mean=ratio + 0.005, ci95=0.01, values=values)
+def algorithm_summary(regret_ratio, seconds=1.0):
+    values = [regret_ratio, regret_ratio + 0.01]
+    ratios = dict(mean=regret_ratio + 0.005, ci95=0.01, values=values)
     return dict(regret_ratio=ratios, run_seconds=seconds, horizon=4_000)
 
 
-def generated_results(root, **changes):
-    """Writes runs on Abalone, in which BBKB has the least regret, and a table of widths."""
-    algorithms = dict(uniform=entry(1.0), gp_ucb=entry(0.3, 4.0), bkb=entry(0.2, 9.0))
-    algorithms |= dict(bbkb_global=entry(0.1), bbkb_global_local=entry(0.15, 2.0))
-    algorithms |= changes
+def generated_results(root, **replaced):
+    """Writes runs on Abalone, in which BBKB has the least regret, and a table of widths. `replaced`
+    has other (regret ratio, seconds) of some algorithms."""
+    numbers = dict(uniform=(1.0,), gp_ucb=(0.3, 4.0), bkb=(0.2, 9.0))
+    numbers |= dict(bbkb_global=(0.1,), bbkb_global_local=(0.15, 2.0))
+    algorithms = {name: algorithm_summary(*row) for name, row in (numbers | replaced).items()}
     commit = dict(hash="0123abcd", dirty=True)
     summary = dict(seeds=2, data="made <up>", commit=commit, algorithms=algorithms)
     store.write_json(root / ABALONE / "summary.json", summary)
@@ -41,12 +42,12 @@ def generated_results(root, **changes):
             seed,
             dict(
                 t=t,
-                regret_ratio=np.full(3, row["regret_ratio"]["values"][seed]),
+                regret_ratio=np.full(3, result["regret_ratio"]["values"][seed]),
                 # half of the time is over at t = 2,000
-                seconds=row["run_seconds"] * np.array([0.1, 0.5, 1.0]),
+                seconds=result["run_seconds"] * np.array([0.1, 0.5, 1.0]),
             ),
         )
-        for name, row in algorithms.items()
+        for name, result in algorithms.items()
         for seed in range(2)
     ]
     tidy.write(root / ABALONE, runs, "bbkb_2020.regret", "generated")
@@ -109,7 +110,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     assert found[less_regret].verdict == found[less_time].verdict == "confirmed"
     assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[less_regret].numbers[0]
     assert "GP-UCB: 0.2000 ± 0.0000" in found[less_regret].numbers[0]
-    found = outcomes(generated_results(tmp_path, gp_ucb=entry(0.05), bkb=entry(0.2, 1.5)))
+    found = outcomes(generated_results(tmp_path, gp_ucb=(0.05,), bkb=(0.2, 1.5)))
     assert found[less_regret].verdict == found[less_time].verdict == "differs"
 
 
@@ -150,7 +151,7 @@ def test_an_interval_that_contains_the_bound_decides_nothing():
 
 
 def test_missing_results_are_named(tmp_path):
-    algorithms = dict(uniform=entry(1.0), bkb=entry(0.2))
+    algorithms = dict(uniform=algorithm_summary(1.0), bkb=algorithm_summary(0.2))
     store.write_json(tmp_path / CADATA / "summary.json", dict(algorithms=algorithms))
     missing = outcomes(tmp_path, CADATA)["BBKB takes only a fraction of BKB's time."]
     assert missing.verdict == "not decidable here"

@@ -189,26 +189,27 @@ def test_distances_in_reasons_and_maps_are_those_of_the_kernel():
 
 
 def test_requests_that_cannot_be_met_are_refused(tmp_path):
+    """--same takes the column in which all candidates of a batch are equal."""
     frame, out = priced_library(), str(tmp_path)
     rows = [
         (("--same", "cold"), "has no column 'cold'"),
-        (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
-        (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
+        (("--cost", "price", "--same", "price"), "give the column 'price' two meanings"),
+        (("--cost", "size"), "column 'size': a cost must be above 0; it is '-0"),
         (("--cost", "price", "--budget", "3"), "evaluations cost .* of the budget of 3: "),
         (("--batch", "59"), "59 is more than the 51 candidates .*: of 60 .* 9 were evaluated"),
-        (("--report", f"{out}/next.csv"), "are both"),
+        (("--report", f"{out}/next.csv"), "--report and --out are both .*: name two files"),
         (("--all-scores", f"{out}/next.csv"), "--out and --all-scores are both"),
         (("--all-scores", f"{out}/library.csv"), "--all-scores .* is also the file of the sheet"),
         (("--out", f"{out}/no/next.csv"), "next.csv cannot be written: its folder does not exist"),
-        (("--out", f"{out}/next.xlsm"), "next.xlsm: workbooks with macros are read, but not"),
+        (("--out", f"{out}/next.xlsm"), "next.xlsm: workbooks with macros .*, but not written"),
     ]
     request = partial(run, tmp_path, frame, evaluations(frame, DONE))
     check_refusals((partial(request, *more), words) for more, words in rows)
-    assert len(pd.read_csv(tmp_path / "library.csv")) == A
+    assert len(pd.read_csv(tmp_path / "library.csv")) == A  # the sheet is not replaced
 
 
-def test_refusals_of_a_misspelt_column_and_of_remarks_give_advice(tmp_path):
-    """A column of remarks is mostly empty: the error names the option that leaves it out."""
+def test_errors_about_columns_suggest_a_name_or_an_option(tmp_path):
+    """The column of values is misspelt or not named; a column of remarks is mostly empty."""
     text = "solvent,heat,Yield [%],remark\nDMF,60,12,\nDMF,80,,\nMeCN,60,31,dark\nMeCN,80,,\n"
     (tmp_path / "sheet.csv").write_text(text)
     call = [str(tmp_path / "sheet.csv"), "--out", str(tmp_path / "next.csv"), "--value"]
@@ -229,14 +230,14 @@ def test_refusals_of_a_misspelt_column_and_of_remarks_give_advice(tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--observations", "x.csv", "--error", "value"), "value, value"),
+        (("--error", "value"), "must be different columns; given are value, value"),
         (("--budget", "3"), "name their column with --cost"),
         (("--id", "predicted"), "--id predicted is a column that the command writes"),
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
         (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
         (("--top", "5", "--acquisition", "ei"), "omit --acquisition and --cost"),
-        (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; n.d. was given"),
+        (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; 'n.d.' was"),
         (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
 )

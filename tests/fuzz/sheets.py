@@ -19,7 +19,7 @@ from jsketch.suggest.tables.options import parse
 
 EVERY = 20  # one of 20 sheets has a batch, because a fit takes half a second
 TOLERANCE = 1e-9  # relative to the range of numbers; the order of sums changes the rounding
-REMAINING = 10  # candidates that can be suggested for a sheet with a batch
+REMAINING = 10  # candidates that are left in a sheet of LAYOUTS; a batch suggests all of them
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
 
 
@@ -43,9 +43,9 @@ class Case:
         return self.folder / f"{table}{self.files}{ending}"
 
     def write_files(self, grids, ending=None):
-        """(options that name the files, {table: (path, result of `write`)}), or None if the format
-        cannot represent a table. Without an ending, each table has a random one."""
-        options, rows = [], {}
+        """(options that name the files, {table: (path, row in the file of each row)}), or None if
+        the format cannot represent a table. Without an ending, each table has a random one."""
+        options, written = [], {}
         for name, grid in grids.items():
             if not len(grid) and name in ("pending", "exclude"):
                 continue
@@ -53,13 +53,13 @@ class Case:
             random_ending = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
             any_ending = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
             path = self.new_path(name, random_ending if any_ending or ending is None else ending)
-            rows[name] = path, write(path, grid, self.random)
-            if rows[name][1] is None:
+            written[name] = path, write(path, grid, self.random)
+            if written[name][1] is None:
                 return None
             # the sheet comes first, because an option before it could take it as an argument
             first = name == "candidates"
             options = [str(path), *options] if first else [*options, f"--{name}", str(path)]
-        return options, rows
+        return options, written
 
     def read_arrays(self, grids, words, ending=None, options=None):
         """(options, Inputs) of the tables; a refusal is reported as a failure and returns None."""
@@ -118,8 +118,8 @@ class Case:
                 shift = float(self.random.integers(-100, 100))
             elif not exact:
                 factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
-            cells = [factor * x + shift for x in column.cells]
-            grids["candidates"].columns[column.name] = cells
+            converted = [factor * x + shift for x in column.cells]
+            grids["candidates"].columns[column.name] = converted
         tables = {name: grids[name] for name in ("candidates", "observations")}
         read = self.read_arrays(tables, "in other units")
         if read is None:
@@ -176,15 +176,16 @@ class Case:
         names = [name for name in dict.fromkeys(names) if name not in library.columns]
         added = random.permutation(names)[: random.integers(1, 4)].tolist()
         for name in added:
-            cells = random.standard_normal(sheet.count).tolist()
-            cells = [None if random.uniform() < 0.3 else cell for cell in cells]
+            column = random.standard_normal(sheet.count).tolist()
+            column = [None if random.uniform() < 0.3 else cell for cell in column]
             if random.uniform() < 0.3:
-                cells = random.choice(["done", "failed", "later"], sheet.count).tolist()
-            library.columns[name] = cells
+                column = random.choice(["done", "failed", "later"], sheet.count).tolist()
+            library.columns[name] = column
+        # features stay in their order among themselves, which is also the order in the truth
         features = {column.name for column in sheet.columns}
         order = random.permutation(list(library.columns)).tolist()
-        features_in_order = iter([name for name in library.columns if name in features])
-        order = [next(features_in_order) if name in features else name for name in order]
+        next_feature = iter([name for name in library.columns if name in features])
+        order = [next(next_feature) if name in features else name for name in order]
         library.columns = {name: library.columns[name] for name in order}
         remarks = random.choice(["", "a;b", "1,5", "2024-01-05"], len(grids["observations"]))
         grids["observations"].columns["remark"] = remarks.tolist()
@@ -194,8 +195,6 @@ class Case:
         """Checks that the ids of a batch that is written in any format are read unchanged."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
-        if rows.size == self.sheet.count:
-            return
         for ending in ENDINGS:
             path = self.new_path("batch", ending)
             ids = np.array(self.sheet.ids, object)[rows]
@@ -210,14 +209,14 @@ class Case:
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
-        other_files, rows = self.write_files(others, ".csv")
+        other_files, _ = self.write_files(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
             self.report.problem = f"{self.description}, {fault.words} as {ending}"
             wrong = {} if fault.table is None else {fault.table: grids[fault.table]}
-            written = self.write_files(wrong, ending)
-            if written is None:
+            files_and_rows = self.write_files(wrong, ending)
+            if files_and_rows is None:
                 continue
-            files, rows = written
+            files, written = files_and_rows
             first = fault.table == "candidates"
             files = [*files, *other_files] if first else [*other_files, *files]
             out = self.new_path("refused", str(random.choice(ENDINGS)))
@@ -225,9 +224,10 @@ class Case:
             message = self.refusal([*arguments, "--out", str(out)])
             if message is None:
                 continue
-            path, row_numbers = rows.get(fault.table, (None, None))
+            path, row_numbers = written.get(fault.table, (None, None))
             named = [] if path is None else [str(path)]
             if fault.row is not None:
+                # the header, of number -1, is row 1 of a file
                 named.append(f"row {row_numbers[fault.row] if fault.row >= 0 else 1}")
             named += [] if fault.column is None else [f"column '{fault.column}'"]
             for word in named:
@@ -236,14 +236,17 @@ class Case:
         self.report.true("nothing is written", not new_files, str(new_files))
 
     def refusal(self, arguments):
-        """The message of the ValueError. Without one, reports a failure and returns None."""
+        """The message of the ValueError of the command. If it raises none, or not in one sentence,
+        reports a failure and returns None."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 command.run(parse(arguments))
         except Exception as error:
-            plain = type(error) is ValueError and "\n" not in str(error).replace("two\n", "")
-            self.report.true("a refusal is a sentence", plain, f"{type(error).__name__}: {error}")
-            return str(error) if plain else None
+            # some names and ids contain "two" and a line break
+            one_line = "\n" not in str(error).replace("two\n", "")
+            holds = type(error) is ValueError and one_line
+            self.report.true("a refusal is a sentence", holds, f"{type(error).__name__}: {error}")
+            return str(error) if holds else None
         self.report.true("a mistake is refused", False)
         return None
 
@@ -264,14 +267,15 @@ class Case:
         try:
             inputs.read(parse([*arguments, "--out", str(self.folder / "next.csv")]))
         except Exception as error:
-            plain = type(error) is ValueError and str(path) in str(error)
-            self.report.true("damage is refused", plain, f"{type(error).__name__}: {error}")
+            is_refusal = type(error) is ValueError and str(path) in str(error)
+            error_text = f"{type(error).__name__}: {error}"
+            self.report.true("damage is read or refused", is_refusal, error_text)
         else:
-            self.report.true("damage is refused", True)
+            self.report.true("damage is read or refused", True)
 
     def check_batch(self):
-        """Checks that picks, means and deviations depend neither on the order of rows nor on
-        units."""
+        """Checks the file of a batch, and that picks, means and deviations depend neither on the
+        order of rows nor on units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
         out = self.new_path("next", ending)
@@ -283,12 +287,12 @@ class Case:
         names = ["predicted", "low_90", "high_90"]
         table, ids = cells.read(out, [sheet.id_name, *names]), np.array(sheet.ids, object)
         report.same("ids of the batch", table.text(sheet.id_name), ids[batch.rows])
-        numbers = [table.numbers(name) for name in names]
+        predicted, low, high = (table.numbers(name) for name in names)
         sign = -1 if sheet.minimize else 1
-        # numbers are rounded to three digits of the width of an interval
-        close = np.abs(numbers[0] - sign * batch.mean) <= 0.01 * (numbers[2] - numbers[1])
+        # the file keeps three significant digits of the width of an interval
+        close = np.abs(predicted - sign * batch.mean) <= 0.01 * (high - low)
         report.true("means of the batch", close.all())
-        report.true("intervals are not empty", (numbers[1] < numbers[2]).all())
+        report.true("intervals are not empty", (low < high).all())
         report.true("rows are distinct", len(set(batch.rows)) == REMAINING)
         truth = sheet.truth()
         taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}

@@ -40,7 +40,7 @@ def pytrees():
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
                 value = object.__new__(kind)
                 value.__dict__.update({field.name: 0 for field in dataclasses.fields(kind)})
-                if not jax.tree_util.all_leaves([value]):
+                if not jax.tree_util.all_leaves([value]):  # what is not a pytree is a leaf
                     kinds[kind] = value
     return list(kinds.values())
 

@@ -115,7 +115,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     unobserved = state.evidence.count == 0
     limit = jnp.where(unobserved, jnp.minimum(limit, 1), limit)
     scores = ucb(state.mean, state.variance, width)
-    is_other = rows.numbers(arms.shape[0]) != state.first_arm
+    is_other = rows.arm_numbers(arms.shape[0]) != state.first_arm
     scores = rows.mask(jnp.where(unobserved & is_other, -jnp.inf, scores), -jnp.inf)
     batch = start(state, bandit, scores)
     if bandit.lazy:

@@ -43,7 +43,7 @@ def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
 
 @struct.dataclass
 class Evidence:
-    """The scalars [] of a posterior that widths depend on."""
+    """The summary of the data on which widths depend: scalars [] of a posterior."""
 
     count: Array  # t, observations
     # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
@@ -61,24 +61,32 @@ def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Eviden
     and its residuals are zero. With count and logdet 0 it is the evidence of any posterior before
     the first observation."""
     zero = jnp.zeros_like(count)
-    return Evidence(count, logdet, logdet, zero, logdet, zero, prior_variance)
+    return Evidence(
+        count=count,
+        information=logdet,
+        information_sketched=logdet,
+        variance_sum=zero,
+        logdet=logdet,
+        residual_sum=zero,
+        prior_variance=prior_variance,
+    )
 
 
 @struct.dataclass
 class DirectionsEvidence:
-    """The evidence of SOFUL for `soful_paper` and `gp_ucb_code`."""
+    """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend."""
 
     count: Array  # [] t, observations
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
     prior_variance: Array  # [] max_x |x|^2
-    shrunk: Array  # [] >= the largest eigenvalue that the sketch has discarded
-    size: int = struct.field(pytree_node=False)  # m directions
-    inputs: int = struct.field(pytree_node=False)  # d
+    shrunk: Array  # [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms
+    size: int = struct.field(pytree_node=False)  # m, directions of the sketch S
+    inputs: int = struct.field(pytree_node=False)  # d, length of an arm
 
 
 @struct.dataclass
 class Confidence:
-    """The assumptions of the user: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise and
+    """The user's assumptions, |f| <= norm_bound in the RKHS and noise_std-subgaussian noise, and
     the failure probability delta. Every field is an array [] or a Python number."""
 
     regularization: Any
@@ -98,7 +106,7 @@ class Width(Protocol):
 
 @struct.dataclass
 class Formula:
-    """A width without leaves, given by function(evidence, confidence) -> []."""
+    """The width function(evidence, confidence), a scalar [], without leaves."""
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
@@ -107,8 +115,8 @@ class Formula:
         checks.function_of("width", self.function, "evidence, confidence")
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
-        """Raises ValueError for a function that reads a field that the evidence does not have, or
-        that does not return one number."""
+        """Raises ValueError if the function reads a field that neither argument has, or does not
+        return one number."""
         try:
             width = self.function(evidence, confidence)
         except AttributeError as error:

@@ -148,10 +148,10 @@ class Table:
         count = f" ({bad.size} such cells in all{examples})" if bad.size > 1 else ""
         if first == "":
             cure = f'fill it in, or give --value "{column}" if these are the results'
-            raise ValueError(f"{location}: the value is missing{count}: {cure}.{parsed.reason}")
+            raise ValueError(f"{location}: the value is missing{count}: {cure}.{parsed.fault}")
         is_finite = np.isfinite(parsed.values[bad[0]])
-        fault = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
-        raise ValueError(f"{location}: the value is '{first}', {fault}{count}.{parsed.reason}")
+        problem = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
+        raise ValueError(f"{location}: the value is '{first}', {problem}{count}.{parsed.fault}")
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,25 @@ class ParsedColumn:
     """The numbers of a column."""
 
     values: np.ndarray  # [n], NaN if a cell is not a number
-    kind: str  # "numbers", "text", or "unclear" if some cells look like numbers
+    kind: (
+        str  # "numbers", "text", or "unclear" if cells look like numbers or dates, or all are empty
+    )
     note: str = ""  # the interpretation of the cells if it may surprise
-    reason: str = ""  # a sentence on cells that look like numbers and are not read
+    fault: str = ""  # a sentence on why cells that look like numbers are not read
 
 
 def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
-    """The column, as numbers if one unit and one meaning of points and commas fit all cells."""
+    """The cells, read as numbers if one unit and one meaning of points and commas fit all of them.
+    `semicolons` as in `Table`."""
     try:
         values = cells.to_numpy(object).astype(float)
     except ValueError:
         pass
     else:
-        # Python ignores underscores between digits. With semicolons, points may separate thousands.
+        # between columns with semicolons, points may separate thousands
         has_points = semicolons and cells.str.contains(".", regex=False).any()
-        ambiguous = has_points and not any(np.isnan(_with_comma(word)) for word in cells)
+        ambiguous = has_points and not np.isnan([_with_comma(word) for word in cells]).any()
+        # float() ignores underscores between digits
         if not ambiguous and not cells.str.contains("_", regex=False).any():
             return ParsedColumn(values, "numbers")
     codes, distinct = pd.factorize(cells)
@@ -182,25 +186,25 @@ def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
     matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, is_date, strict=True)]
     n_filled = sum(word != "" for word in words)
     is_number = np.array([match is not None for match in matches])
-    values, note, reason = np.full(len(words), np.nan), "", ""
+    values, note, fault = np.full(len(words), np.nan), "", ""
     if is_number.any():
         numbers = [match for match in matches if match is not None]
-        values[is_number], note, reason = _values(numbers, semicolons)
-    if is_number.sum() == n_filled and not reason:
+        values[is_number], note, fault = _values(numbers, semicolons)
+    if is_number.sum() == n_filled and not fault:
         return ParsedColumn(values[codes], "numbers" if n_filled else "unclear", note)
     mostly_dates = 2 * sum(is_date) > n_filled
     if mostly_dates:
-        reason = " The column seems to hold dates or times."
+        fault = " The column seems to hold dates or times."
     any_without_unit = any(match is not None and not match["unit"] for match in matches)
     if mostly_dates or 2 * is_number.sum() > n_filled or any_without_unit:
-        return ParsedColumn(values[codes], "unclear", reason=reason)
+        return ParsedColumn(values[codes], "unclear", fault=fault)
     n_digits = sum(word[:1].isdigit() for word in words)
     note = "words, although most of them begin with a digit" if 2 * n_digits > n_filled else ""
     return ParsedColumn(values[codes], "text", note)
 
 
 def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
-    """(values, note, reason) of a `ParsedColumn` of cells that look like numbers. Where their
+    """(values, note, fault) of a `ParsedColumn` of cells that look like numbers. Where their
     formats differ, the values in the rarer formats are NaN."""
     units = Counter((match["unit"] or "").strip() for match in matches)
     unit = units.most_common(1)[0][0]
@@ -209,26 +213,26 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     point = np.array([_with_point(word) for word in words])
     comma = np.array([_with_comma(word) for word in words])
     has_commas = any("," in word for word in words)
-    values, reason = point, ""
+    values, fault = point, ""
     point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
     differ = point_fits and comma_fits and not np.array_equal(point, comma)
     # commas are decimal if semicolons separate the columns, and points otherwise
     if differ and semicolons != has_commas:
-        values, reason = np.full(len(words), np.nan), _AMBIGUOUS_MARK
+        values, fault = np.full(len(words), np.nan), _AMBIGUOUS_MARK
     elif comma_fits and (has_commas or not point_fits):
         values = comma
         notes.append("numbers with decimal commas")
     elif not point_fits:
         values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
-        reason = _AMBIGUOUS_MARK
+        fault = _AMBIGUOUS_MARK
     elif has_commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:
         named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED])
-        reason = f" The cells have different units: {named}."
+        fault = f" The cells have different units: {named}."
         has_unit = [(match["unit"] or "").strip() == unit for match in matches]
         values = np.where(has_unit, values, np.nan)
-    return values, " and ".join(notes), reason
+    return values, " and ".join(notes), fault
 
 
 def _with_point(word: str) -> float:

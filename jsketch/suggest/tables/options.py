@@ -48,7 +48,7 @@ def _cell_meaning(text: str) -> tuple[str, str]:
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
         raise argparse.ArgumentTypeError(
-            f"must be CELL=VALUE, such as n.d.=failed; {text} was given"
+            f"must be CELL=VALUE, such as n.d.=failed; {text!r} was given"
         )
     if value not in ("", *FAILURE_WORDS):
         _finite(value)
