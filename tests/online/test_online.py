@@ -197,6 +197,17 @@ def test_the_capacity_grows_and_changes_no_prediction(name):
         assert state.inputs.shape[0] == 4096
 
 
+def test_a_stream_compiles_one_program_for_each_capacity():
+    """The second chunk of a dictionary that grew in the first one compiles nothing."""
+    xs, ys = examples()
+    before = loops.streams._stream._cache_size()
+    chunks = loops.chunks(xs, ys, 29)
+    results = list(loops.prequential(GROWING["nystrom"](4), chunks, KEY))
+    capacities = {4} | {state.basis.shape[0] for _, state in results}
+    assert capacities == {4, 8}
+    assert loops.streams._stream._cache_size() == before + len(capacities)
+
+
 def test_predictions_do_not_depend_on_the_origin():
     """The unused rows of a dictionary are zeros. They are far from these inputs, and must not cost
     digits."""
