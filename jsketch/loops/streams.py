@@ -101,7 +101,8 @@ def stream(
     ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
-    resume      a pass over the same examples that stopped at an overflow, with an enlarged state
+    resume      a pass over the same examples that goes on, such as one with an enlarged state
+                after an overflow
     block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
                 prediction
     """

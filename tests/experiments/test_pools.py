@@ -69,7 +69,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     assert random_arms[:8].tolist() == campaign.arms[:8].tolist()
     assert set(random_arms) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
-    with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
+    with pytest.raises(ValueError, match="bits has fingerprints or failed evaluations"):
         baselines.play(bits, (4, 3), 0, forest)
 
 

@@ -14,8 +14,7 @@ import test_online
 from cases import CASES, features, problem
 from flax import linen as nn
 from rows import check_refusals
-from test_evolution import CODES
-from test_evolution import TABLE as NEIGHBOURS
+from test_evolution import CODES, NEIGHBOURS
 
 from jsketch import Arms, Box, Query, checks, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (

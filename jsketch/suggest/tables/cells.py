@@ -159,9 +159,8 @@ class ParsedColumn:
     """The numbers of a column."""
 
     values: np.ndarray  # [n], NaN if a cell is not a number
-    kind: (
-        str  # "numbers", "text", or "unclear" if cells look like numbers or dates, or all are empty
-    )
+    # "numbers", "text", or "unclear" if cells look like numbers or dates, or all are empty
+    kind: str
     note: str = ""  # the interpretation of the cells if it may surprise
     fault: str = ""  # a sentence on why cells that look like numbers are not read
 
