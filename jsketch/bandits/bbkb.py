@@ -55,13 +55,14 @@ class BBKB(SketchedBandit):
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         """The state of `SketchedBandit.init`. Warns if the width has no guarantee with the rule."""
-        unproved = (self.rule, self.local_statistic) == ("global_local", "full")
-        if unproved and self.width in widths.CERTIFIED:
+        is_unproved = (self.rule, self.local_statistic) == ("global_local", "full")
+        if is_unproved and self.width in widths.CERTIFIED:
             warn(
                 'with rule="global_local" a certified width is proved for local_statistic='
                 '"guaranteed" only (THEORY 5.4).'
             )
         state = super().init(domain, key, data=data)
+        # the arms, query indices, mask and rewards of a batch
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
             return state
@@ -82,16 +83,18 @@ class BBKB(SketchedBandit):
         width = self.confidence_width(state)
         batch = adaptive_batch.fill(state, self, width, jnp.clip(limit, 1, self.max_batch))
         arms, size = batch.arms[: self.max_batch], batch.size
-        full = (size >= self.max_batch) & (limit > self.max_batch)
+        # a batch that `limit` ends is not truncated, and neither are single picks (B = 1)
+        is_full = (size >= self.max_batch) & (limit > self.max_batch)
         ratio = in_dtype(self.ratio, width.dtype)
-        truncated = full & ~adaptive_batch.stop_global(batch.bound, ratio)
+        truncated = is_full & ~adaptive_batch.stop_global(batch.bound, ratio)
         if self.initial is not None:
-            first = jnp.asarray(self.initial, jnp.int32)
+            initial = jnp.asarray(self.initial, jnp.int32)
             # if all evaluations of `initial` fail, `tell` changes `first_arm`, and the batches up
             # to the first observation are single arms
-            is_initial = (state.evidence.count == 0) & (state.first_arm == first[0])
-            arms = jnp.where(is_initial, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
-            size = jnp.where(is_initial, jnp.clip(limit, 1, first.shape[0]), size)
+            is_initial = (state.evidence.count == 0) & (state.first_arm == initial[0])
+            padded = jnp.pad(initial, (0, self.max_batch - initial.shape[0]))
+            arms = jnp.where(is_initial, padded, arms)
+            size = jnp.where(is_initial, jnp.clip(limit, 1, initial.shape[0]), size)
             truncated = truncated & ~is_initial
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < size
         return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
@@ -104,6 +107,6 @@ class BBKB(SketchedBandit):
             # before the first observation all variances are those of the prior, and the sum of
             # log(1 + variance) over many arms may exceed their information by far
             is_first = (state.evidence.count == 0) & ~info.overflow
-            upper = sketched.with_upper_information(new, self.regularization)
-            new = sketched.select_state(is_first, upper, new)
+            bounded = sketched.with_upper_information(new, self.regularization)
+            new = sketched.select_state(is_first, bounded, new)
         return new, info

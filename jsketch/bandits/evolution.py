@@ -57,9 +57,11 @@ class RegularizedEvolution(Algorithm):
         _check_neighbours(self.neighbours, domain)
         dtype = domain.features.dtype
         checks.memory(2 * self.population, dtype, population=self.population)
-        empty = jnp.zeros(self.population, jnp.int32)
         return EvolutionState(
-            domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32)
+            domain=domain,
+            members=jnp.zeros(self.population, jnp.int32),
+            rewards=jnp.zeros(self.population, dtype),
+            count=jnp.zeros((), jnp.int32),
         )
 
     def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -68,8 +70,8 @@ class RegularizedEvolution(Algorithm):
         parent = state.members[slots[jnp.argmax(state.rewards[slots])]]
         # a uniform choice among the entries that are not padding
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
-        uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
-        child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
+        random_numbers = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
+        child = mutations[jnp.argmax(jnp.where(mutations >= 0, random_numbers, -1))]
         random_arm = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
         return checks.single_query(jnp.where(state.count < self.population, random_arm, child))
 
@@ -80,15 +82,15 @@ class RegularizedEvolution(Algorithm):
         query, y = checks.feedback(state.domain, query, y)
         observed = query.mask & jnp.isfinite(y)
 
-        def step(i: Array, before: EvolutionState) -> EvolutionState:
-            slot = before.count % self.population
+        def step(i: Array, carry: EvolutionState) -> EvolutionState:
+            slot = carry.count % self.population
             with_member = replace(
-                before,
-                members=put(before.members, slot, query.index[i]),
-                rewards=put(before.rewards, slot, y[i]),
-                count=before.count + 1,
+                carry,
+                members=put(carry.members, slot, query.index[i]),
+                rewards=put(carry.rewards, slot, y[i]),
+                count=carry.count + 1,
             )
-            return select_state(~observed[i], before, with_member)
+            return select_state(~observed[i], carry, with_member)
 
         new = counts.scan_slots(step, state, query)
         size = jnp.minimum(new.count, self.population)
@@ -133,5 +135,5 @@ def one_change_apart(codes: Any) -> np.ndarray:
         for members in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
             for arm in members:
                 neighbours[arm].extend(int(other) for other in members if other != arm)
-    width = max(1, max(map(len, neighbours)))
-    return np.array([row + [-1] * (width - len(row)) for row in neighbours], dtype=np.int32)
+    columns = max(1, max(map(len, neighbours)))
+    return np.array([row + [-1] * (columns - len(row)) for row in neighbours], dtype=np.int32)

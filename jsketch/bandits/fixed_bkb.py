@@ -57,6 +57,7 @@ class FixedBKB(SketchedBandit):
     ) -> FixedBatchState:
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
+        # `fixed_set.Pulls` before and after a working set
         floats = 2 * slots * (slots + 2 * self.capacity)
         checks.memory(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
         tried = state.pull_counts > 0
@@ -102,17 +103,17 @@ class FixedBKB(SketchedBandit):
         pulls = fixed_set.empty_pulls(domain, state.capacity, self.max_pending + self.batch)
         if self.max_pending == 0:
             return pulls
-        running = rows.running_count(state.pending > 0)
-        index, valid = rows.compact(running, 0, min(self.max_pending, domain.count))
+        cumulative_pending = rows.running_count(state.pending > 0)
+        index, valid = rows.compact(cumulative_pending, 0, min(self.max_pending, domain.count))
         counts = jnp.where(valid, rows.take(state.pending, index), 0)
         return fixed_set.fill_pulls(in_dtype(self, counts.dtype), state, pulls, index, counts)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
-        """(the batch at the start of `ask`, without picks; the number [] of distinct pending arms,
-        at most `max_pending`)."""
+        """(batch, n_pending []): the batch at the start of `ask`, without picks, and the number of
+        distinct pending arms, at most `max_pending`."""
         rows = state.domain.rows
         is_first_batch = (state.evidence.count == 0) & (rows.sum(state.pending.sum()) == 0)
-        pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
+        n_pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
         scores = ucb(state.mean, state.variance, self.confidence_width(state))
         # the first pick of a run is a random arm, because all scores tie
         is_first_arm = rows.arm_numbers(scores.shape[0]) == state.first_arm
@@ -126,7 +127,7 @@ class FixedBKB(SketchedBandit):
             scores=scores,
             pulls=self._pending_pulls(state),
         )
-        return batch, jnp.minimum(pending, self.max_pending)
+        return batch, jnp.minimum(n_pending, self.max_pending)
 
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         limit = jnp.clip(checks.evaluation_limit(limit), 1, self.batch)

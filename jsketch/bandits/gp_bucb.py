@@ -34,7 +34,8 @@ class _Batch(NamedTuple):
 
 @struct.dataclass
 class GPBUCB(ExactBandit):
-    """Exact GP-UCB in adaptive batches over finite arms. A pick costs O(A (N + D))."""
+    """Exact GP-UCB in adaptive batches over finite arms. A pick costs
+    O(A (capacity + new_arms))."""
 
     # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
     ratio: ArrayLike = 2.0
@@ -49,8 +50,8 @@ class GPBUCB(ExactBandit):
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         state = super().init(domain, key, data=data)
-        rows, dtype = self.capacity + self.new_arms, state.count.dtype
-        floats = rows * (state.domain.count + 2 * rows)
+        n_rows, dtype = self.capacity + self.new_arms, state.count.dtype
+        floats = n_rows * (state.domain.count + 2 * n_rows)
         checks.memory(floats, dtype, capacity=self.capacity, new_arms=self.new_arms)
         checks.memory(self.max_batch, dtype, max_batch=self.max_batch)
         return state
@@ -76,20 +77,27 @@ class GPBUCB(ExactBandit):
             product = (1 + current.variance[arm]) * batch.bound
             bound = product if self.rule == "product" else batch.bound + start_variance[arm]
             posterior, overflow = exact.hallucinate(current, kernel, arms, arm, lam)
-            picks = put(batch.arms, batch.size, arm)
-            return _Batch(picks, batch.size + 1, posterior, bound, ~overflow)
+            picked = put(batch.arms, batch.size, arm)
+            return _Batch(picked, batch.size + 1, posterior, bound, fits=~overflow)
 
         def continues(batch: _Batch) -> Array:
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
         # with D additional rows the length of a batch does not depend on the capacity N
-        larger = exact.grow(state.posterior, state.capacity + self.new_arms)
-        zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
-        empty = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
-        batch = lax.while_loop(continues, pick, empty)
+        larger_posterior = exact.grow(state.posterior, state.capacity + self.new_arms)
+        empty_batch = _Batch(
+            arms=jnp.zeros(self.max_batch, jnp.int32),
+            size=jnp.zeros((), jnp.int32),
+            posterior=larger_posterior,
+            bound=jnp.ones_like(state.count),
+            fits=jnp.ones((), bool),
+        )
+        batch = lax.while_loop(continues, pick, empty_batch)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
-        # a batch is truncated by too few slots, or by too few rows for new arms
-        full = (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
-        no_row = ~batch.fits & (batch.size < limit)
-        truncated = (full | no_row) & (batch.bound <= ratio)
+        # a batch is truncated by too few slots, unless B = 1, or by too few rows for new arms
+        is_full = (
+            (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
+        )
+        lacks_row = ~batch.fits & (batch.size < limit)
+        truncated = (is_full | lacks_row) & (batch.bound <= ratio)
         return Query(index=batch.arms, mask=mask, truncated=truncated)

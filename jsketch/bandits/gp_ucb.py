@@ -46,9 +46,9 @@ class EpsGreedy(Algorithm):
         coin_key, arm_key = jax.random.split(key)
         epsilon = in_dtype(self.epsilon, state.count.dtype)
         explore = jax.random.uniform(coin_key, dtype=state.count.dtype) < epsilon
-        uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
+        random_arm = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
         best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
-        return checks.single_query(jnp.where(explore | (state.count == 0), uniform, best))
+        return checks.single_query(jnp.where(explore | (state.count == 0), random_arm, best))
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey

@@ -74,9 +74,17 @@ class PointBBKB(SketchedBandit):
         checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
-        sketch = sketched.start(slots, self.kernel, self.regularization, self.capacity, key, None)
-        zero, one = jnp.zeros((), jnp.int32), jnp.ones((), slots.features.dtype)
-        return PointState(sketch, zero, zero, jnp.eye(self.capacity, dtype=one.dtype), one)
+        sketch = sketched.start(
+            slots, self.kernel, self.regularization, self.capacity, key, history=None
+        )
+        zero, dtype = jnp.zeros((), jnp.int32), slots.features.dtype
+        return PointState(
+            sketch,
+            used=zero,
+            batch_start=zero,
+            weight_covariance=jnp.eye(self.capacity, dtype=dtype),
+            bound=jnp.ones((), dtype),
+        )
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]
         """The confidence width [] (alpha~_fb of the paper), constant within a batch."""
@@ -183,20 +191,27 @@ class PointBBKB(SketchedBandit):
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.batch_start + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        old = state.sketch
-        query, y = checks.feedback(old.domain, query, y)
-        feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-        at_new_point = is_new_point(old, query, query.mask & jnp.isfinite(y))
-        added = jnp.zeros(old.domain.count, bool).at[query.index].max(at_new_point)
-        sketch, info = sketched.apply_feedback(
-            old, feedback, query, self.confidence_width(state), key, self, added=added
+        before = state.sketch
+        query, y = checks.feedback(before.domain, query, y)
+        feedback = counts.add_rewards(
+            before.pull_counts, before.reward_sums, before.variance, query, y
         )
-        identity, one = jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
-        next_state = PointState(sketch, state.used, state.used, identity, one)
+        at_new_point = is_new_point(before, query, query.mask & jnp.isfinite(y))
+        added = jnp.zeros(before.domain.count, bool).at[query.index].max(at_new_point)
+        sketch, info = sketched.apply_feedback(
+            before, feedback, query, self.confidence_width(state), key, self, added=added
+        )
+        next_state = PointState(
+            sketch,
+            used=state.used,
+            batch_start=state.used,
+            weight_covariance=jnp.eye(state.capacity, dtype=y.dtype),
+            bound=jnp.ones_like(state.bound),
+        )
         new = jax.tree.map(partial(jnp.where, info.overflow), state, next_state)
-        full = state.batch_size >= self.max_batch
+        is_full = state.batch_size >= self.max_batch
         within_ratio = state.bound <= in_dtype(self.ratio, y.dtype)
-        return new, replace(info, truncated=full & within_ratio)
+        return new, replace(info, truncated=is_full & within_ratio)
 
     def grow(self, state: PointState, capacity: int) -> PointState:  # type: ignore[override]
         """The same state with capacity for `capacity` inducing points."""

@@ -42,15 +42,15 @@ def _query_of_samples(
     first_arm: Array,
     unobserved: Array,
     limit: ArrayLike | None,
-    size: int,
+    batch: int,
     rows: Rows = ONE_DEVICE,
 ) -> Query:
-    """The query of the best arm of each of the samples [B,A], or of `first_arm` alone before any
-    observation."""
-    limit = jnp.clip(checks.evaluation_limit(limit), 1, size)
+    """The query of the best arm of each of B = `batch` samples [B,A], or of `first_arm` alone before
+    any observation."""
+    limit = jnp.clip(checks.evaluation_limit(limit), 1, batch)
     limit = jnp.where(unobserved, 1, limit)
     index = jnp.where(unobserved, first_arm, rows.argmax(samples))
-    return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)
+    return Query(index=index, mask=jnp.arange(batch, dtype=jnp.int32) < limit)
 
 
 @struct.dataclass

@@ -66,11 +66,11 @@ class Batch(NamedTuple):
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
     weight_covariance: Array  # [M, M], P of the hallucinated pulls
-    last: LastSet  # empty (k = 0) in a sweep
+    last_set: LastSet  # without arms (k = 0) in a sweep
     embedded_variance: Array  # [A], e(x,x) = u^T P u; empty without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); empty without the local rule
-    local: Array
-    bound: Array  # [], upper bound of the variance ratio that the rule controls
+    local_bound: Array
+    bound: Array  # [], upper bound of the variance ratio; a batch ends when it exceeds C
     done: Array  # [] bool, whether the batch is full or the local rule has ended it
 
 
@@ -80,27 +80,29 @@ def stop_global(bound: Array, ratio: ArrayLike) -> Array:
     return ~(bound <= ratio)
 
 
-def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
-    """(whether the batch ends, the largest bound []). Lemma 3: a batch ends when `local` [A],
+def stop_local(local_bound: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
+    """(whether the batch ends, the largest bound []). Lemma 3: a batch ends when `local_bound` [A],
     1 + sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x), exceeds C for some arm x."""
-    bound = rows.max(jnp.max(local))
+    bound = rows.max(jnp.max(local_bound))
     return stop_global(bound, ratio), bound
 
 
 def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
     """A batch without picks, for arms with these scores [A]."""
     arms = state.domain.features
-    size = min(SIZE, state.domain.count) if bandit.lazy else 0
-    pulls = jnp.zeros(size, arms.dtype)
-    square = jnp.zeros((size, size), arms.dtype)
+    k = min(SIZE, state.domain.count) if bandit.lazy else 0  # arms of a working set
     return Batch(
         arms=jnp.zeros(bandit.max_batch + PICKS, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
         weight_covariance=jnp.eye(state.capacity, dtype=arms.dtype),
-        last=LastSet(jnp.zeros((size, state.capacity), arms.dtype), square, pulls),
+        last_set=LastSet(
+            directions=jnp.zeros((k, state.capacity), arms.dtype),
+            covariance=jnp.zeros((k, k), arms.dtype),
+            pulls=jnp.zeros(k, arms.dtype),
+        ),
         embedded_variance=jnp.zeros(0, arms.dtype),
-        local=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
+        local_bound=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
         bound=jnp.ones((), arms.dtype),
         done=jnp.zeros((), bool),
     )
@@ -115,16 +117,16 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     unobserved = state.evidence.count == 0
     limit = jnp.where(unobserved, jnp.minimum(limit, 1), limit)
     scores = ucb(state.mean, state.variance, width)
-    is_other = rows.arm_numbers(arms.shape[0]) != state.first_arm
-    scores = rows.mask(jnp.where(unobserved & is_other, -jnp.inf, scores), -jnp.inf)
+    not_first_arm = rows.arm_numbers(arms.shape[0]) != state.first_arm
+    scores = rows.mask(jnp.where(unobserved & not_first_arm, -jnp.inf, scores), -jnp.inf)
     batch = start(state, bandit, scores)
     if bandit.lazy:
         extend: Callable[..., Batch] = partial(extend_by_set, state, bandit.kernel)
     else:
         # low-rank updates do not keep `whiten` triangular
-        product = matmul_upper if bandit.resparsify is None else matmul
-        whitened = product(state.nystrom.root, state.whiten)
-        u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
+        multiply = matmul_upper if bandit.resparsify is None else matmul
+        u_columns = multiply(state.nystrom.root, state.whiten)
+        u = matmul(bandit.kernel.gram(arms, state.nystrom.points), u_columns)
         residual = nystrom.residual(state.variance, u)
         extend = partial(extend_by_sweep, state, u, residual)
         batch = batch._replace(embedded_variance=jnp.square(u).sum(1))
@@ -143,14 +145,16 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     def until_local_check(batch: Batch) -> Batch:
         """The batch after picks until some local bound may exceed C, with its local bounds."""
         batch = add_picks(batch, bandit.ratio, limit)
-        local = local_bounds(state, bandit, batch)
-        stop, bound = stop_local(local, bandit.ratio, rows)
-        return batch._replace(local=local, bound=bound, done=(batch.size >= limit) | stop)
+        local_bound = local_bounds(state, bandit, batch)
+        stop, bound = stop_local(local_bound, bandit.ratio, rows)
+        done = (batch.size >= limit) | stop
+        return batch._replace(local_bound=local_bound, bound=bound, done=done)
 
     if not bandit.strict:
         # the authors' code has one more pick before it first computes the local bound
         batch = add_picks(batch, bandit.ratio, limit)
-        batch = add_picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
+        no_ratio = jnp.finfo(arms.dtype).max  # no bound exceeds this number
+        batch = add_picks(batch, no_ratio, jnp.minimum(batch.size + 1, limit))
     return lax.while_loop(lambda batch: ~batch.done, until_local_check, batch)
 
 
@@ -168,17 +172,17 @@ def extend_by_set(
     def with_last_set(_: tuple[Array, Array]) -> tuple[Array, Array]:
         """(P, u P) after the pulls of the last set. With N = diag(pulls) and D = U P, the pulls
         subtract D^T N^1/2 (I + N^1/2 K N^1/2)^-1 N^1/2 D from P."""
-        last = batch.last
-        root = jnp.sqrt(last.pulls)
-        scaled = root[:, None] * last.covariance * root[None, :]
-        factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
-        half = matmul(factor, root[:, None] * last.directions)
+        last_set = batch.last_set
+        root_n = jnp.sqrt(last_set.pulls)
+        scaled = root_n[:, None] * last_set.covariance * root_n[None, :]
+        factor = cholesky_inverse(jnp.eye(root_n.shape[0], dtype=root_n.dtype) + scaled).inverse
+        half = matmul(factor, root_n[:, None] * last_set.directions)
         updated = batch.weight_covariance - matmul(half.T, half)
         return updated, matmul(u, updated)
 
     # for the first set P is the identity
-    first = batch.weight_covariance, u
-    weight_covariance, directions = lazy_cond(batch.size > 0, with_last_set, first)
+    without_pulls = batch.weight_covariance, u
+    weight_covariance, directions = lazy_cond(batch.size > 0, with_last_set, without_pulls)
     covariance = matmul(directions, u.T)
     residual, previous = nystrom.residual(variance, u), rows.take(batch.scores, index)
     members = Members(index, mean, variance, residual, previous)
@@ -201,8 +205,9 @@ def extend_by_set(
         size=batch.size + picks.size,
         scores=batch.scores.at[place].min(scores_of(members, width, picks), mode="drop"),
         weight_covariance=weight_covariance,
-        last=LastSet(directions, covariance, picks.pulls),
-        local=batch.local + (picks.bound - batch.bound),
+        last_set=LastSet(directions, covariance, picks.pulls),
+        # a pick increases a local bound at most as much as the global bound
+        local_bound=batch.local_bound + (picks.bound - batch.bound),
         bound=picks.bound,
     )
 
@@ -231,8 +236,8 @@ class Picks(NamedTuple):
 
 def scores_of(members: Members, width: Array, picks: Picks) -> Array:
     """Current upper confidence bounds of the members, [k]."""
-    e = jnp.maximum(jnp.diagonal(picks.covariance), 0)
-    scores = ucb(members.mean, members.residual + e, width)
+    variance = members.residual + jnp.maximum(jnp.diagonal(picks.covariance), 0)
+    scores = ucb(members.mean, variance, width)
     return jnp.where(picks.excluded, -jnp.inf, scores)
 
 
@@ -259,7 +264,7 @@ def pick_from_set(
             scores = scores_of(members, width, picks)
             scores = jnp.where(jnp.isposinf(members.previous) & (picks.size == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
-            # with >= a score of NaN would never be picked, and the loop over sets would not end
+            # `>= threshold` would never pick a score of NaN, and the loop over sets would not end
             active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
             # if all members are excluded and an arm outside has a score, which may be NaN, the next
             # set contains that arm
@@ -317,17 +322,17 @@ def extend_by_sweep(
         scores=ucb(state.mean, residual + e, width),
         weight_covariance=ridge.hallucinate(batch.weight_covariance, direction, e_arm),
         embedded_variance=e,
-        local=batch.local + variance,
+        local_bound=batch.local_bound + variance,
         bound=batch.bound + variance,
     )
 
 
 def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
-    """`batch.local` [A], in which the bound of Lemma 3 over the whole batch replaces every stored
-    bound that exceeds C."""
+    """`batch.local_bound` [A], in which the bound of Lemma 3 over the whole batch replaces every
+    stored bound that exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
-    running_exceeding = running_count(batch.local > bandit.ratio)
+    cumulative_exceeding = running_count(batch.local_bound > bandit.ratio)
     chunk_size = min(LOCAL_ROWS, arms.shape[0])
     # the terms of repeated picks are equal: each is computed once and multiplied by the pulls
     pulls = lax.fori_loop(
@@ -336,14 +341,14 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         lambda i, n: rows.add(n, batch.arms[i], jnp.ones((), n.dtype)),
         jnp.zeros(arms.shape[0], arms.dtype),
     )
-    running_picked = rows.running_count(pulls > 0)
+    cumulative_picked = rows.running_count(pulls > 0)
     block_size = min(LOCAL_PICKS, batch.arms.shape[0])
     root, whiten, points = state.nystrom.root, state.whiten, state.nystrom.points
-    used = state.dictionary.size
+    n_inducing = state.dictionary.size
     guaranteed = bandit.local_statistic == "guaranteed"
 
     def add_pick_block(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-        index, valid = rows.compact(running_picked, block * block_size, block_size)
+        index, valid = rows.compact(cumulative_picked, block * block_size, block_size)
         picked = rows.take(arms, index)
         weight = jnp.where(valid, rows.take(pulls, index), 0)
         z, u = embed(state, kernel, picked)
@@ -353,25 +358,26 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
 
         def add_arm_chunk(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            index, valid = compact(running_exceeding, chunk * chunk_size, chunk_size)
+            total, embedded_total = sums
+            index, valid = compact(cumulative_exceeding, chunk * chunk_size, chunk_size)
             x = arms[index]
-            products = nystrom.dual_products(kernel, x, points, columns, used)
+            products = nystrom.dual_products(kernel, x, points, columns, n_inducing)
             covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :block_size]
             # an invalid slot has a position out of range, and its value is dropped
             place = jnp.where(valid, index, arms.shape[0])
-            total = sums[0].at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
+            total = total.at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
             if not guaranteed:
-                return total, sums[1]
+                return total, embedded_total
             squares = jnp.square(products[:, block_size:])
-            return total, sums[1].at[place].add(matmul(squares, weight), mode="drop")
+            return total, embedded_total.at[place].add(matmul(squares, weight), mode="drop")
 
-        return lax.fori_loop(0, -(-running_exceeding[-1] // chunk_size), add_arm_chunk, sums)
+        return lax.fori_loop(0, -(-cumulative_exceeding[-1] // chunk_size), add_arm_chunk, sums)
 
-    blocks = -(-rows.total(running_picked) // block_size)
+    blocks = -(-rows.total(cumulative_picked) // block_size)
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
     statistic, embedded_statistic = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:
         statistic = jnp.maximum(statistic, embedded_statistic)
     variance = state.variance
     bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
-    return jnp.where(batch.local > bandit.ratio, bound, batch.local)
+    return jnp.where(batch.local_bound > bandit.ratio, bound, batch.local_bound)

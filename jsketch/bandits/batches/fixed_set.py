@@ -58,25 +58,28 @@ class ConditionedArms(NamedTuple):
 
 def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
     """No pulls, in `slots` + PICKS free slots, because each set writes PICKS slots."""
-    features, slots = domain.features, slots + PICKS
-    first = domain.rows.take(features, jnp.zeros((), jnp.int32))
-    zeros = jnp.zeros((slots, capacity), features.dtype)
-    inverse = jnp.zeros((slots, slots), features.dtype)
-    return Pulls(jnp.broadcast_to(first, (slots, features.shape[1])), zeros, zeros, inverse)
+    features, n_slots = domain.features, slots + PICKS
+    first_arm = domain.rows.take(features, jnp.zeros((), jnp.int32))
+    points = jnp.broadcast_to(first_arm, (n_slots, features.shape[1]))
+    zeros = jnp.zeros((n_slots, capacity), features.dtype)
+    inverse = jnp.zeros((n_slots, n_slots), features.dtype)
+    return Pulls(points, z=zeros, u=zeros, inverse=inverse)
 
 
-Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
+EmbeddedPoints = tuple[Array, Array, Array]  # (points [k,d], z [k,M], u [k,M])
 
 
-def _whitened_covariance(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
+def _whitened_covariance(bandit: Any, pulls: Pulls, arms: EmbeddedPoints) -> Array:
     """`ConditionedArms.half` of k arms, [k,R]."""
-    return matmul(_covariance(bandit, arms, pulls[:3]), pulls.inverse.T)
+    pulled = pulls.points, pulls.z, pulls.u
+    return matmul(_covariance(bandit, arms, pulled), pulls.inverse.T)
 
 
-def _covariance(bandit: Any, rows: Embedded, columns: Embedded) -> Array:
+def _covariance(bandit: Any, rows: EmbeddedPoints, columns: EmbeddedPoints) -> Array:
     """The covariances k~ of k points (rows) and n points (columns), [k,n]."""
-    residual = bandit.kernel.gram(rows[0], columns[0]) - matmul(rows[1], columns[1].T)
-    return residual / bandit.regularization + matmul(rows[2], columns[2].T)
+    (row_points, row_z, row_u), (column_points, column_z, column_u) = rows, columns
+    residual = bandit.kernel.gram(row_points, column_points) - matmul(row_z, column_z.T)
+    return residual / bandit.regularization + matmul(row_u, column_u.T)
 
 
 def _reduced_variance(variance: Array, half: Array) -> Array:
@@ -156,6 +159,7 @@ def extend(
     variance, previous = rows.take(state.variance, index), rows.take(batch.scores, index)
     arms = condition_on(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
+    # `arms.covariance` includes the residuals, and no bound on the variances ends the picks
     members = Members(index, mean, variance=zeros, residual=zeros, previous=previous)
     picks = adaptive_batch.pick_from_set(
         members,
@@ -179,7 +183,7 @@ def extend(
     scores = jnp.minimum(previous, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])
-    noise = jnp.ones(PICKS, variance.dtype)
+    noise = jnp.ones(PICKS, variance.dtype)  # each slot has one pull
     return Batch(
         arms=lax.dynamic_update_slice(
             batch.arms, jnp.where(valid, index[chosen], 0), (batch.size,)

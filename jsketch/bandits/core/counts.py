@@ -99,7 +99,7 @@ def n_slots_to_last(query: Query) -> Array:
 
 def scan_slots(step: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
     """The carry after step(slot, carry) for every slot of a query up to the last slot in use."""
-    if query.index.shape[0] == 1:
+    if query.index.shape[0] == 1:  # without a loop; a step ignores a slot that is not in use
         return step(jnp.zeros((), jnp.int32), carry)
     return lax.fori_loop(0, n_slots_to_last(query), step, carry)
 
@@ -156,16 +156,16 @@ def add_rewards(
     else:
         # read before the loop, because in the loop each slot would cost a message between devices
         variances = rows.take(variance, query.index)
-        slots = n_slots_to_last(query), query.index, variances, weight, reward
+        arguments = n_slots_to_last(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs
-        sums = sequential_vmap(partial(_add_by_slots, rows=rows), start, *slots)
+        sums = sequential_vmap(partial(_add_by_slots, rows=rows), start, *arguments)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
 
 
 def _add_by_slots(
     start: _Sums,
-    slots: Array,
+    n_slots: Array,
     index: Array,
     variances: Array,
     weight: Array,
@@ -173,17 +173,18 @@ def _add_by_slots(
     *,
     rows: Rows,
 ) -> _Sums:
-    """The sums of `add_rewards` after the first `slots` [] slots, with the arms `index`."""
+    """The sums of `add_rewards` after the first `n_slots` [] slots, with the arms `index`."""
 
     def add(i: Array, carry: _Sums) -> _Sums:
-        counts, sums, information, sketched = carry
+        counts, sums, information, information_sketched = carry
         arm, sigma2 = index[i], variances[i]
         counts = rows.add(counts, arm, weight[i])
         sums = rows.add(sums, arm, reward[i])
         information = information + weight[i] * jnp.log1p(sigma2)
-        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * sigma2)
+        information_sketched = information_sketched + weight[i] * jnp.log1p(3 * sigma2)
+        return counts, sums, information, information_sketched
 
-    return lax.fori_loop(0, slots, add, start)
+    return lax.fori_loop(0, n_slots, add, start)
 
 
 def _add_in_chunks(
@@ -194,25 +195,26 @@ def _add_in_chunks(
     order."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
-    extra = chunks * size - query.mask.shape[0]
-    index, weight, reward = (jnp.pad(a, (0, extra)) for a in (query.index, weight, reward))
+    padding = chunks * size - query.mask.shape[0]
+    index, weight, reward = (jnp.pad(a, (0, padding)) for a in (query.index, weight, reward))
     slots = jnp.arange(size, dtype=jnp.int32)
 
     def add(chunk: Array, sums: _Sums) -> _Sums:
+        counts, reward_sums, information, information_sketched = sums
         arms, weights, rewards = (
             lax.dynamic_slice_in_dim(a, chunk * size, size) for a in (index, weight, reward)
         )
         same_arm = arms[:, None] == arms[None, :]
         is_first = ~(same_arm & (slots[None, :] < slots[:, None])).any(1)
         # the other slots of an arm have a position out of range, and their values are dropped
-        count = variance.shape[0]
-        place = jnp.where(is_first, rows.local(arms, count), count)
+        n_rows = variance.shape[0]
+        place = jnp.where(is_first, rows.local(arms, n_rows), n_rows)
         sigma2 = rows.take(variance, arms)
         return (
-            sums[0].at[place].add(jnp.where(same_arm, weights[None, :], 0).sum(1), mode="drop"),
-            sums[1].at[place].add(jnp.where(same_arm, rewards[None, :], 0).sum(1), mode="drop"),
-            sums[2] + jnp.where(weights > 0, jnp.log1p(sigma2), 0).sum(),
-            sums[3] + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
+            counts.at[place].add(jnp.where(same_arm, weights[None, :], 0).sum(1), mode="drop"),
+            reward_sums.at[place].add(jnp.where(same_arm, rewards[None, :], 0).sum(1), mode="drop"),
+            information + jnp.where(weights > 0, jnp.log1p(sigma2), 0).sum(),
+            information_sketched + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
         )
 
     return lax.fori_loop(0, -(-n_slots_to_last(query) // size), add, start)

@@ -120,7 +120,7 @@ def observe(
         return posterior, overflow | overflows
 
     posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
-    if y.shape[0] > 1:
+    if y.shape[0] > 1:  # an overflow in the only slot changes nothing
         posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
     n_observed = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = exact_round_info(query, y, posterior, n_observed, overflow, width)

@@ -39,7 +39,7 @@ class PulledArms(NamedTuple):
     arm: Array  # [b] int32
     valid: Array  # [b] bool
     pulls: Array  # [b], number of new pulls
-    rewards: Array  # [b], sums of the new rewards
+    reward_sums: Array  # [b], sums of the new rewards
 
 
 def refresh(
@@ -55,22 +55,23 @@ def refresh(
     outside the span of the dictionary join it. Up to rounding errors the state is the result of
     `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
-    cumulative = rows.running_count(pull_counts > state.pull_counts)
+    cumulative_pulled = rows.running_count(pull_counts > state.pull_counts)
     counts_before, sums_before = state.pull_counts, state.reward_sums
     size = min(BLOCK, max_arms)
 
-    def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
+    def add_block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
-        index, valid = rows.compact(cumulative, i * size, size)
+        index, valid = rows.compact(cumulative_pulled, i * size, size)
         pulls = rows.take(pull_counts, index) - rows.take(counts_before, index)
         rewards = rows.take(reward_sums, index) - rows.take(sums_before, index)
-        pulled = PulledArms(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
-        state, block_accurate, block_fits = add(state, pulled, kernel, regularization)
+        pulls, rewards = jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0)
+        pulled = PulledArms(arm=index, valid=valid, pulls=pulls, reward_sums=rewards)
+        state, block_accurate, block_fits = add_arms(state, pulled, kernel, regularization)
         return state, accurate & block_accurate, fits & block_fits
 
-    blocks = -(-rows.total(cumulative) // size)
+    blocks = -(-rows.total(cumulative_pulled) // size)
     true = jnp.ones((), bool)
-    state, accurate, fits = lax.fori_loop(0, blocks, block, (state, true, true))
+    state, accurate, fits = lax.fori_loop(0, blocks, add_block, (state, true, true))
     # the sums of the blocks have rounding errors
     state = replace(state, pull_counts=pull_counts, reward_sums=reward_sums)
     evidence = replace(
@@ -81,7 +82,7 @@ def refresh(
     return replace(state, evidence=evidence), accurate, fits
 
 
-def add(
+def add_arms(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
     """`refresh` for one block of arms, except that `count` and `variance_sum` are not updated."""
@@ -124,8 +125,10 @@ def add(
     appended = jnp.where(added[None], appended, 0)
     # an appended column replaces the column of a free slot, a unit vector divided by sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
-    values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
-    weights = state.weights + matmul(jnp.where(added, values, 0), place)
+    new_weights = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[
+        :, 0
+    ]
+    weights = state.weights + matmul(jnp.where(added, new_weights, 0), place)
     diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
     logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
 
@@ -140,7 +143,7 @@ def add(
     right = _solve(lower + identity, scaled)
     explained = matmul(whiten, left.T)
     new_whiten = whiten - matmul(explained, right)
-    moment = weights + matmul(pulled.rewards, u)
+    moment = weights + matmul(pulled.reward_sums, u)
     weights = moment - matmul(matmul(left, moment), right)
     logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
 
@@ -150,10 +153,10 @@ def add(
     loss_columns = matmul(inverse_root, explained)
     dual_columns = jnp.concatenate([dual[:, None], columns, gain_columns, loss_columns], axis=1)
 
-    used = dictionary.size + added.sum(dtype=jnp.int32)
+    n_inducing = dictionary.size + added.sum(dtype=jnp.int32)
 
     def predict_chunk(chunk: Array) -> tuple[Array, Array]:
-        products = dual_products(kernel, chunk, points, dual_columns, used)
+        products = dual_products(kernel, chunk, points, dual_columns, n_inducing)
         squares = jnp.square(products)
         residual, gain, loss = (
             squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)
@@ -169,7 +172,7 @@ def add(
     inducing_row = jnp.where(added | matches.any(1), row, n_rows)
     variance = variance.at[inducing_row].set(exact_variance, mode="drop")
     pull_counts = state.pull_counts.at[row].add(pulled.pulls, mode="drop")
-    reward_sums = state.reward_sums.at[row].add(pulled.rewards, mode="drop")
+    reward_sums = state.reward_sums.at[row].add(pulled.reward_sums, mode="drop")
     gained_sum = jnp.trace(jnp.where(added, moments.gram, 0))
     residual_sum = jnp.maximum(state.evidence.residual_sum - gained_sum, 0)
     evidence = replace(state.evidence, logdet=logdet, residual_sum=residual_sum)
@@ -202,7 +205,7 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     dictionary; `columns` is [M,b], and S includes the added points."""
     domain, rows = state.domain, state.domain.rows
 
-    def add_arms(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
+    def add(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
         k = kernel.gram(rows.take(domain.features, index), points)
         zeta = matmul(k, columns)
         weighted = pulls[:, None] * zeta
@@ -212,12 +215,14 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
             sums.rewards + matmul(rewards, zeta),
         )
 
-    dtype, width = columns.dtype, columns.shape[1]
+    dtype, size = columns.dtype, columns.shape[1]
     start = _Moments(
-        jnp.zeros_like(columns), jnp.zeros((width, width), dtype), jnp.zeros(width, dtype)
+        cross=jnp.zeros_like(columns),
+        gram=jnp.zeros((size, size), dtype),
+        rewards=jnp.zeros(size, dtype),
     )
     history = state.pull_counts, state.reward_sums
-    return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
+    return dictionaries.sum_outside(state.dictionary, *history, add, start, domain.count, rows)
 
 
 _solve = jax.jit(solve_lower)  # traced once for all calls

@@ -25,23 +25,24 @@ def _add_picks(
     regularization: ArrayLike,
     target: ArrayLike,
     picks: Array,
-    size: Array,
+    n_picks: Array,
     posterior: Exact,
 ) -> tuple[Array, Array, Exact, Array]:
     """(picks, number of picks, posterior, overflow) after further picks, until the largest variance
     is at most the target, `picks` has no free slot or the posterior overflows."""
 
     def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
-        picks, size, posterior, _ = carry
+        picks, n_picks, posterior, _ = carry
         arm = jnp.argmax(posterior.variance).astype(jnp.int32)
         posterior, overflow = exact.hallucinate(posterior, kernel, arms, arm, regularization)
-        return put(picks, size, arm), size + (~overflow).astype(jnp.int32), posterior, overflow
+        n_applied = n_picks + (~overflow).astype(jnp.int32)
+        return put(picks, n_picks, arm), n_applied, posterior, overflow
 
     def continues(carry: tuple[Array, Array, Exact, Array]) -> Array:
-        picks, size, posterior, overflow = carry
-        return (jnp.max(posterior.variance) > target) & (size < picks.shape[0]) & ~overflow
+        picks, n_picks, posterior, overflow = carry
+        return (jnp.max(posterior.variance) > target) & (n_picks < picks.shape[0]) & ~overflow
 
-    return lax.while_loop(continues, pick, (picks, size, posterior, jnp.zeros((), bool)))
+    return lax.while_loop(continues, pick, (picks, n_picks, posterior, jnp.zeros((), bool)))
 
 
 def uncertainty_sampling(
@@ -65,19 +66,19 @@ def uncertainty_sampling(
         (kernel, regularization, max_variance), arms.dtype
     )
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
-    picks, size = jnp.zeros(limit, jnp.int32), jnp.zeros((), jnp.int32)
+    picks, n_picks = jnp.zeros(limit, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, size, posterior, overflow = _add_picks(
-            kernel, arms, regularization, max_variance, picks, size, posterior
+        picks, n_picks, posterior, overflow = _add_picks(
+            kernel, arms, regularization, max_variance, picks, n_picks, posterior
         )
         if not bool(overflow):
             break
-        rows = posterior.basis.shape[0]
-        posterior = exact.grow(posterior, min(2 * rows, domain.count))
+        capacity = posterior.basis.shape[0]
+        posterior = exact.grow(posterior, min(2 * capacity, domain.count))
     largest = float(posterior.variance.max())
     if largest > max_variance:
         raise ValueError(
             f"after {limit} evaluations the largest variance is {largest:.3g}, above max_variance ="
             f" {max_variance:g}: raise limit or max_variance."
         )
-    return np.asarray(picks)[: int(size)]
+    return np.asarray(picks)[: int(n_picks)]

@@ -140,8 +140,9 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         check_bandit(self)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization, self.capacity)
-        count, inputs = domain.features.shape
-        floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
+        count, dimension = domain.features.shape
+        # the sizes of arrays [M,M], [M,d], [A,d] and [A]
+        floats = 3 * self.capacity**2 + self.capacity * dimension + count * (dimension + 8)
         checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
@@ -268,7 +269,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         residual_sum=sums.residual_sum,
     )
     # kernel values have a relative error of about eps, except in large tables with distant points
-    error = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
+    kernel_error = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
         kernel, feature_map.points, state.domain.count
     )
     return replace(
@@ -279,7 +280,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=error * evidence.prior_variance * rows.max(amplification) / regularization,
+        rounding=kernel_error * evidence.prior_variance * rows.max(amplification) / regularization,
         updates=jnp.zeros((), jnp.int32),
     )
 
@@ -381,6 +382,7 @@ def refresh_by_updates_if_accurate(
     pulled = feedback.pull_counts > state.pull_counts
     few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
+    # the first posterior is computed from scratch
     use_updates = use_updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[Any, Array], arguments: Any) -> tuple[Any, Array]:
@@ -426,19 +428,23 @@ def _prior(
     because compiling its operations one by one would take half a second."""
     arms, rows = domain.features, domain.rows
     zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
-    square = jnp.zeros((capacity, capacity), arms.dtype)
-    first = rows.take(arms, jnp.zeros((), jnp.int32))
+    zero_matrix = jnp.zeros((capacity, capacity), arms.dtype)
+    first_row = rows.take(arms, jnp.zeros((), jnp.int32))
     return dict(
         first_arm=first_arm,
         pull_counts=zeros,
         reward_sums=zeros,
         dictionary=Dictionary(jnp.zeros(capacity, jnp.int32), jnp.zeros(capacity, bool)),
-        nystrom=Nystrom(points=jnp.broadcast_to(first, (capacity, arms.shape[1])), root=square),
-        whiten=square,
-        weights=square[0],
+        nystrom=Nystrom(
+            points=jnp.broadcast_to(first_row, (capacity, arms.shape[1])), root=zero_matrix
+        ),
+        whiten=zero_matrix,
+        weights=zero_matrix[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=widths.exact_evidence(zero, zero, rows.max(jnp.max(diag))),
+        evidence=widths.exact_evidence(
+            count=zero, logdet=zero, prior_variance=rows.max(jnp.max(diag))
+        ),
         n_excess_points=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),
@@ -560,11 +566,11 @@ def _sampled_dictionary(
     if len(pulled) == 0:
         return pulled
     points = np.asarray(domain.rows.on_host(domain.features, pulled))
-    n = np.asarray(pulls)[pulled]
+    n_pulls = np.asarray(pulls)[pulled]
     lam = float(np.asarray(lam))
     if method == "bless":
-        return pulled[bless.bless(kernel, points, n, lam, key).rows]
-    scores = bless.exact_leverage_scores(kernel, points, n, lam)
+        return pulled[bless.bless(kernel, points, n_pulls, lam, key).rows]
+    scores = bless.exact_leverage_scores(kernel, points, n_pulls, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
     probability = float(np.asarray(qbar)) * scores
     return pulled[uniform < np.minimum(1, probability)]
@@ -596,8 +602,8 @@ def expected_size(
     x = arms.features[chosen]
     gram = np.asarray(_gram(kernel, x), np.float64)
     # a Gram matrix of repeated arms is singular up to its rounding errors
-    least = 10 * count * jnp.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
-    noise = max(float(np.asarray(regularization)) * count / horizon, least)
+    least_noise = 10 * count * jnp.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
+    noise = max(float(np.asarray(regularization)) * count / horizon, least_noise)
     leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
     return float(np.clip(np.asarray(qbar) * leverage, 0, 1).sum())
 
@@ -647,18 +653,18 @@ def grow(state: State, capacity: int) -> State:
     a state that `check_inducing_points_fit` refuses."""
     check_inducing_points_fit(state)
     checks.not_smaller(state.capacity, capacity=capacity)
-    extra = capacity - state.capacity
-    square = ((0, extra), (0, extra))
+    n_new = capacity - state.capacity
+    new_rows_and_columns = ((0, n_new), (0, n_new))
     return replace(
         state,
         dictionary=Dictionary(
-            index=jnp.pad(state.dictionary.index, (0, extra)),
-            mask=jnp.pad(state.dictionary.mask, (0, extra)),
+            index=jnp.pad(state.dictionary.index, (0, n_new)),
+            mask=jnp.pad(state.dictionary.mask, (0, n_new)),
         ),
         nystrom=Nystrom(
-            points=jnp.pad(state.nystrom.points, ((0, extra), (0, 0)), mode="edge"),
-            root=jnp.pad(state.nystrom.root, square),
+            points=jnp.pad(state.nystrom.points, ((0, n_new), (0, 0)), mode="edge"),
+            root=jnp.pad(state.nystrom.root, new_rows_and_columns),
         ),
-        whiten=jnp.pad(state.whiten, square),
-        weights=jnp.pad(state.weights, (0, extra)),
+        whiten=jnp.pad(state.whiten, new_rows_and_columns),
+        weights=jnp.pad(state.weights, (0, n_new)),
     )

@@ -2,17 +2,17 @@
 adds to the mean.
 
 A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, scalars of
-the posterior with variances in leverage units (divided by lam), and the `Confidence`, the
-assumptions of the user. Algorithms take a width as an argument:
+the posterior with variances in leverage units (divided by the regularization lam), and the
+`Confidence`, the assumptions of the user. Algorithms take a width as an argument:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
-    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width whose numbers are leaves
+    BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width whose numbers vmap can map
     BBKB(kernel, width=widths.Formula(function))            your function(evidence, confidence)
 
 The `*_code` widths are those of the BBKB authors' experiments, and only they reproduce the figures
 of the papers. No theorem covers them (THEORY 4.6). The theorems of the `*_paper` widths have
-conditions that the defaults do not satisfy: q_bar >= 72 log(4T/delta) for BKB, and lam >= 1 and
-q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the narrowest width with a
+conditions that the defaults do not satisfy: `qbar` >= 72 log(4T/delta) for BKB with horizon T, and
+lam >= 1 and `qbar` >= 72 C log(4t/delta) for BBKB with C = `ratio` (THEORY 3.2, 4.3). `mixture` is the narrowest width with a
 proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary: only
 their bound on the noise can fail, with probability at most delta. BBKB's rule="global_local" then
 needs local_statistic="guaranteed" (THEORY 5.4).
@@ -49,9 +49,10 @@ class Evidence:
     # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
-    variance_sum: Array  # sum_i n_i sigma~^2(x_i), the sketched effective dimension
+    # sum_i n_i sigma~^2(x_i) over arms with n_i pulls, the sketched effective dimension
+    variance_sum: Array
     logdet: Array  # logdet(V/lam) of `posterior.ridge`, or logdet(K/lam + I) if exact
-    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T); 0 for the exact posterior
+    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with the residuals r = k - |z|^2; 0 if exact
     residual_sum: Array
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
@@ -77,11 +78,11 @@ class DirectionsEvidence:
     """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend."""
 
     count: Array  # [] t, observations
-    logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
+    logdet: Array  # [] logdet(V/lam), V = lam I + S^T S with the sketch S
     prior_variance: Array  # [] max_x |x|^2
     shrunk: Array  # [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms
-    size: int = struct.field(pytree_node=False)  # m, directions of the sketch S
-    inputs: int = struct.field(pytree_node=False)  # d, length of an arm
+    size: int = struct.field(pytree_node=False)  # m, the number of directions of S
+    inputs: int = struct.field(pytree_node=False)  # d, the number of inputs
 
 
 @struct.dataclass
@@ -98,7 +99,7 @@ class Confidence:
 
 
 class Width(Protocol):
-    """A pytree, whose numbers are leaves, that computes a width [] from the evidence of an
+    """A pytree, whose numbers are its leaves, that computes a width [] from the evidence of an
     algorithm and the assumptions of its user."""
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array: ...
@@ -175,13 +176,16 @@ class ScaledWidth:
 
 def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
-    b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
-    confidence = Confidence(b.regularization, b.noise_std, b.norm_bound, b.delta, ratio)
-    width: Array = b.width(evidence, confidence)
+    bandit, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
+    confidence = Confidence(
+        bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, ratio
+    )
+    width: Array = bandit.width(evidence, confidence)
     return width
 
 
 def _bias(c: Confidence) -> Array:
+    """sqrt(lam) F."""
     return jnp.sqrt(c.regularization) * c.norm_bound
 
 
@@ -212,6 +216,7 @@ def _gp_ucb_paper(e: Evidence, c: Confidence) -> Array:
 
 
 def _mixture_radius(logdet: Array, c: Confidence) -> Array:
+    """sqrt(lam F^2 + xi^2 (logdet + 2 log 1/delta))."""
     squared = logdet - 2 * jnp.log(c.delta)
     return jnp.hypot(_bias(c), c.noise_std * _root(squared))
 

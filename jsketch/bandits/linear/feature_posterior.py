@@ -38,9 +38,9 @@ def observe(
 ) -> FeaturePosterior:
     """The posterior after reward y [] at arm [], or the same posterior if `observed` [] is False;
     `whitened` [A,M] are the features u of all arms."""
-    v = matmul(whitened[arm], posterior.root)
+    v = matmul(whitened[arm], posterior.root)  # R^T u
     direction = matmul(posterior.root, v)  # P u
-    e = jnp.square(v).sum()
+    e = jnp.square(v).sum()  # u.P u
     gain = jnp.where(observed, 1 / (1 + e), 0)
     sd = jnp.sqrt(1 + e)
     # c solves (I - c v v^T)^2 = I - v v^T / (1 + e)

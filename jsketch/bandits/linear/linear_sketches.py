@@ -112,7 +112,7 @@ class SOFUL(LinearBandit):
 
     def weights(self, state: SOFULState) -> Array:
         """The weights V^-1 sum_i y_i x_i, [d], whose product with an arm is the mean of the arm."""
-        return projection.power(state.sketch, state.moment, self._lam(state), -1)
+        return projection.power(state.sketch, state.moment, self._lam(state), exponent=-1)
 
     def scores(self, state: SOFULState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
@@ -123,7 +123,7 @@ class SOFUL(LinearBandit):
     def sample(self, state: SOFULState, key: PRNGKey) -> Array:
         """A draw [A] of the mean rewards, with weights from N(V^-1 sum_i y_i x_i, width^2 V^-1)."""
         normal = jax.random.normal(key, state.moment.shape, state.moment.dtype)
-        deviation = projection.power(state.sketch, normal, self._lam(state), -0.5)
+        deviation = projection.power(state.sketch, normal, self._lam(state), exponent=-0.5)
         weights = self.weights(state) + self.confidence_width(state) * deviation
         return matmul(state.domain.features, weights)
 
