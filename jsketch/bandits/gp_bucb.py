@@ -34,8 +34,7 @@ class _Batch(NamedTuple):
 
 @struct.dataclass
 class GPBUCB(ExactBandit):
-    """Exact GP-UCB in adaptive batches over finite arms. A pick costs
-    O(A (capacity + new_arms))."""
+    """Exact GP-UCB in adaptive batches over finite arms. A pick costs O(A (capacity + D))."""
 
     # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
     ratio: ArrayLike = 2.0
@@ -84,15 +83,11 @@ class GPBUCB(ExactBandit):
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
         # with D additional rows the length of a batch does not depend on the capacity N
-        larger_posterior = exact.grow(state.posterior, state.capacity + self.new_arms)
-        empty_batch = _Batch(
-            arms=jnp.zeros(self.max_batch, jnp.int32),
-            size=jnp.zeros((), jnp.int32),
-            posterior=larger_posterior,
-            bound=jnp.ones_like(state.count),
-            fits=jnp.ones((), bool),
-        )
-        batch = lax.while_loop(continues, pick, empty_batch)
+        posterior = exact.grow(state.posterior, state.capacity + self.new_arms)
+        no_arms, size = jnp.zeros(self.max_batch, jnp.int32), jnp.zeros((), jnp.int32)
+        one, true = jnp.ones_like(state.count), jnp.ones((), bool)
+        start = _Batch(no_arms, size, posterior, bound=one, fits=true)
+        batch = lax.while_loop(continues, pick, start)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
         # a batch is truncated by too few slots, unless B = 1, or by too few rows for new arms
         is_full = (

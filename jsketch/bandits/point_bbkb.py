@@ -77,14 +77,7 @@ class PointBBKB(SketchedBandit):
         sketch = sketched.start(
             slots, self.kernel, self.regularization, self.capacity, key, history=None
         )
-        zero, dtype = jnp.zeros((), jnp.int32), slots.features.dtype
-        return PointState(
-            sketch,
-            used=zero,
-            batch_start=zero,
-            weight_covariance=jnp.eye(self.capacity, dtype=dtype),
-            bound=jnp.ones((), dtype),
-        )
+        return with_empty_batch(sketch, jnp.zeros((), jnp.int32))
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]
         """The confidence width [] (alpha~_fb of the paper), constant within a batch."""
@@ -201,13 +194,7 @@ class PointBBKB(SketchedBandit):
         sketch, info = sketched.apply_feedback(
             before, feedback, query, self.confidence_width(state), key, self, added=added
         )
-        next_state = PointState(
-            sketch,
-            used=state.used,
-            batch_start=state.used,
-            weight_covariance=jnp.eye(state.capacity, dtype=y.dtype),
-            bound=jnp.ones_like(state.bound),
-        )
+        next_state = with_empty_batch(sketch, state.used)
         new = jax.tree.map(partial(jnp.where, info.overflow), state, next_state)
         is_full = state.batch_size >= self.max_batch
         within_ratio = state.bound <= in_dtype(self.ratio, y.dtype)
@@ -230,6 +217,13 @@ class PointBBKB(SketchedBandit):
         }
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))
+
+
+def with_empty_batch(sketch: SketchState, used: Array) -> PointState:
+    """The state at the start of a batch, with `used` [] slots of the history in use."""
+    dtype = sketch.domain.features.dtype
+    identity, one = jnp.eye(sketch.capacity, dtype=dtype), jnp.ones((), dtype)
+    return PointState(sketch, used, batch_start=used, weight_covariance=identity, bound=one)
 
 
 def is_new_point(sketch: SketchState, query: Query, usable: Array) -> Array:

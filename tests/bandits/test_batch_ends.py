@@ -28,7 +28,7 @@ def local_bounds(state, kernel, lam, arms, size, guaranteed):
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
-    batch = batch._replace(arms=arms, size=size, local=jnp.full_like(state.mean, jnp.inf))
+    batch = batch._replace(arms=arms, size=size, local_bound=jnp.full_like(state.mean, jnp.inf))
     return adaptive_batch.local_bounds(state, bandit, batch)
 
 

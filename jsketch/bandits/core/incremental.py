@@ -64,8 +64,7 @@ def refresh(
         index, valid = rows.compact(cumulative_pulled, i * size, size)
         pulls = rows.take(pull_counts, index) - rows.take(counts_before, index)
         rewards = rows.take(reward_sums, index) - rows.take(sums_before, index)
-        pulls, rewards = jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0)
-        pulled = PulledArms(arm=index, valid=valid, pulls=pulls, reward_sums=rewards)
+        pulled = PulledArms(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
         state, block_accurate, block_fits = add_arms(state, pulled, kernel, regularization)
         return state, accurate & block_accurate, fits & block_fits
 
@@ -125,9 +124,8 @@ def add_arms(
     appended = jnp.where(added[None], appended, 0)
     # an appended column replaces the column of a free slot, a unit vector divided by sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
-    new_weights = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[
-        :, 0
-    ]
+    remainder = moments.rewards - matmul(cross.T, state.weights)
+    new_weights = _solve(complement, remainder[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, new_weights, 0), place)
     diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
     logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
@@ -216,11 +214,8 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
         )
 
     dtype, size = columns.dtype, columns.shape[1]
-    start = _Moments(
-        cross=jnp.zeros_like(columns),
-        gram=jnp.zeros((size, size), dtype),
-        rewards=jnp.zeros(size, dtype),
-    )
+    zeros = jnp.zeros((size, size), dtype)
+    start = _Moments(cross=jnp.zeros_like(columns), gram=zeros, rewards=zeros[0])
     history = state.pull_counts, state.reward_sums
     return dictionaries.sum_outside(state.dictionary, *history, add, start, domain.count, rows)
 

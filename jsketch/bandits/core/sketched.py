@@ -382,7 +382,6 @@ def refresh_by_updates_if_accurate(
     pulled = feedback.pull_counts > state.pull_counts
     few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
-    # the first posterior is computed from scratch
     use_updates = use_updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[Any, Array], arguments: Any) -> tuple[Any, Array]:
@@ -429,15 +428,14 @@ def _prior(
     arms, rows = domain.features, domain.rows
     zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
     zero_matrix = jnp.zeros((capacity, capacity), arms.dtype)
-    first_row = rows.take(arms, jnp.zeros((), jnp.int32))
+    first_arm_features = rows.take(arms, jnp.zeros((), jnp.int32))
+    points = jnp.broadcast_to(first_arm_features, (capacity, arms.shape[1]))
     return dict(
         first_arm=first_arm,
         pull_counts=zeros,
         reward_sums=zeros,
         dictionary=Dictionary(jnp.zeros(capacity, jnp.int32), jnp.zeros(capacity, bool)),
-        nystrom=Nystrom(
-            points=jnp.broadcast_to(first_row, (capacity, arms.shape[1])), root=zero_matrix
-        ),
+        nystrom=Nystrom(points, root=zero_matrix),
         whiten=zero_matrix,
         weights=zero_matrix[0],
         mean=zeros,
@@ -654,7 +652,7 @@ def grow(state: State, capacity: int) -> State:
     check_inducing_points_fit(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     n_new = capacity - state.capacity
-    new_rows_and_columns = ((0, n_new), (0, n_new))
+    square = ((0, n_new), (0, n_new))
     return replace(
         state,
         dictionary=Dictionary(
@@ -663,8 +661,8 @@ def grow(state: State, capacity: int) -> State:
         ),
         nystrom=Nystrom(
             points=jnp.pad(state.nystrom.points, ((0, n_new), (0, 0)), mode="edge"),
-            root=jnp.pad(state.nystrom.root, new_rows_and_columns),
+            root=jnp.pad(state.nystrom.root, square),
         ),
-        whiten=jnp.pad(state.whiten, new_rows_and_columns),
+        whiten=jnp.pad(state.whiten, square),
         weights=jnp.pad(state.weights, (0, n_new)),
     )

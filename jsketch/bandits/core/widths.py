@@ -12,10 +12,10 @@ the posterior with variances in leverage units (divided by the regularization la
 The `*_code` widths are those of the BBKB authors' experiments, and only they reproduce the figures
 of the papers. No theorem covers them (THEORY 4.6). The theorems of the `*_paper` widths have
 conditions that the defaults do not satisfy: `qbar` >= 72 log(4T/delta) for BKB with horizon T, and
-lam >= 1 and `qbar` >= 72 C log(4t/delta) for BBKB with C = `ratio` (THEORY 3.2, 4.3). `mixture` is the narrowest width with a
-proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary: only
-their bound on the noise can fail, with probability at most delta. BBKB's rule="global_local" then
-needs local_statistic="guaranteed" (THEORY 5.4).
+lam >= 1 and `qbar` >= 72 C log(4t/delta) for BBKB with C = `ratio` (THEORY 3.2, 4.3). `mixture` is
+the narrowest width with a proof for an exact posterior. `certified` and `certified_mixture` hold
+for any dictionary: only their bound on the noise can fail, with probability at most delta. With
+BBKB's rule="global_local" they need local_statistic="guaranteed" (THEORY 5.4).
 All widths assume that kernel and lam are fixed before the data are observed.
 """
 
@@ -49,10 +49,9 @@ class Evidence:
     # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
-    # sum_i n_i sigma~^2(x_i) over arms with n_i pulls, the sketched effective dimension
-    variance_sum: Array
+    variance_sum: Array  # sum_i n_i sigma~^2(x_i), with n_i pulls of arm x_i
     logdet: Array  # logdet(V/lam) of `posterior.ridge`, or logdet(K/lam + I) if exact
-    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with the residuals r = k - |z|^2; 0 if exact
+    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with residuals r = k - |z|^2; 0 if exact
     residual_sum: Array
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
@@ -177,10 +176,8 @@ class ScaledWidth:
 def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     bandit, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
-    confidence = Confidence(
-        bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, ratio
-    )
-    width: Array = bandit.width(evidence, confidence)
+    assumptions = bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta
+    width: Array = bandit.width(evidence, Confidence(*assumptions, ratio))
     return width
 
 
