@@ -25,10 +25,10 @@ def _tail(z: Array) -> tuple[Array, Array, Array]:
     (1 - Phi(t)) / phi(t)."""
     in_tail = z < TAIL
     t = jnp.where(in_tail, -z, -TAIL)
-    c = t
+    denominator = t
     for k in range(TERMS, 1, -1):
-        c = t + k / c
-    return in_tail, t, 1 / c
+        denominator = t + k / denominator
+    return in_tail, t, 1 / denominator
 
 
 def log_normal_cdf(z: Array) -> Array:

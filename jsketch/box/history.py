@@ -93,12 +93,12 @@ def empty(box: Box, capacity: int, other_floats: int = 0) -> History:
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
 
-def write(old: Array, new: Array, start: Array, size: Array) -> Array:
-    """old [N,...] with the first `size` rows of new [B,...] written from row `start` on; rows
+def write(array: Array, rows: Array, start: Array, count: Array) -> Array:
+    """`array` [N,...] with the first `count` of `rows` [B,...] written from row `start` on; rows
     beyond N are dropped."""
-    new_row = jnp.arange(old.shape[0], dtype=jnp.int32) - start
-    is_written = ((new_row >= 0) & (new_row < size)).reshape(-1, *[1] * (old.ndim - 1))
-    return jnp.where(is_written, new[jnp.clip(new_row, 0, new.shape[0] - 1)], old)
+    row = jnp.arange(array.shape[0], dtype=jnp.int32) - start
+    is_written = ((row >= 0) & (row < count)).reshape(-1, *[1] * (array.ndim - 1))
+    return jnp.where(is_written, rows[jnp.clip(row, 0, rows.shape[0] - 1)], array)
 
 
 def checked_values(query: BoxQuery, y: Any) -> Array:
@@ -138,11 +138,11 @@ def best(history: History) -> tuple[Array, Array]:
     """(x [d], y []) of the largest value, the first one if several are equal; y is -inf if no value
     is finite."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
-    first = jnp.argmax(score)
-    return history.x[first], score[first]
+    slot = jnp.argmax(score)
+    return history.x[slot], score[slot]
 
 
-def remaining(history: History, limit: ArrayLike | None) -> Array:
+def n_remaining(history: History, limit: ArrayLike | None) -> Array:
     """The number [] int32 of evaluations that the capacity and the limit of `ask` allow."""
     return jnp.minimum(history.capacity - history.count, checks.evaluation_limit(limit))
 
@@ -156,23 +156,24 @@ def query(
     Under vmap a cond evaluates both branches. Because all initial points are in one round, only
     one proposal is wasted.
     """
-    n = initial.shape[0]
-    batch = jax.eval_shape(propose).shape[0]
-    slots = max(n, batch)
+    n_initial, n_proposed = len(initial), jax.eval_shape(propose).shape[0]
+    slots = max(n_initial, n_proposed)
 
     def padded(x: Array) -> Array:
         return jnp.pad(x, ((0, slots - x.shape[0]), (0, 0)), mode="edge")
 
-    first = history.count == 0
-    x = lax.cond(first, lambda: padded(initial), lambda: padded(propose()))
-    size = jnp.minimum(jnp.where(first, n, batch), remaining(history, limit))
+    is_first_round = history.count == 0
+    x = lax.cond(is_first_round, lambda: padded(initial), lambda: padded(propose()))
+    n_points = jnp.where(is_first_round, n_initial, n_proposed)
+    size = jnp.minimum(n_points, n_remaining(history, limit))
     return BoxQuery(x=x, mask=jnp.arange(slots, dtype=jnp.int32) < size)
 
 
 def info(before: History, after: History) -> BoxInfo:
     """The `BoxInfo` of a round, given the histories before and after the round."""
     observed = after.ok.sum(dtype=jnp.int32) - before.ok.sum(dtype=jnp.int32)
-    return BoxInfo(observed, after.count - before.count - observed, best(after)[1])
+    failed = after.count - before.count - observed
+    return BoxInfo(observed=observed, failed=failed, best=best(after)[1])
 
 
 class Moments(NamedTuple):
@@ -188,6 +189,7 @@ def moments(y: Array, ok: Array) -> Moments:
     0. A deviation of the size of rounding errors, such as that of equal values, becomes 0. Divided
     by `unit`, values near 1e200 or 1e-200 have squares that do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
+    # below 16 tiny the unit could be too small for a normal float
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
     # without the factor 8, the inverse of the unit could be rounded to zero
     unit = largest / (8 * jnp.frexp(largest)[0])
@@ -229,7 +231,8 @@ class Scaling:
 def identity_scaling(box: Box) -> Scaling:
     """No scaling, as in the GO-UCB paper."""
     one = jnp.ones((), box.lower.dtype)
-    return Scaling(jnp.zeros_like(box.lower), jnp.ones_like(box.lower), 0 * one, one)
+    middle, half = jnp.zeros_like(box.lower), jnp.ones_like(box.lower)
+    return Scaling(middle, half, mean=0 * one, deviation=one)
 
 
 def standard_scaling(box: Box, observed: History) -> Scaling:

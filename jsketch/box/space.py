@@ -72,10 +72,10 @@ class Real:
 
     def encode(self, value: Any) -> float:
         """The point of [0,1] that decodes to the value. Raises ValueError outside the range."""
-        inside = _is_number(value) and (
+        is_inside = _is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
-        if not inside:
+        if not is_inside:
             ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
             raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
         low = self._scale(self.low)
@@ -282,6 +282,7 @@ def _from_range(name: str, value: Any) -> Hyperparameter:
         return Category(name, value)
     if isinstance(value, tuple) and 2 <= len(value) <= 4:
         low, high, *rest = value
+        # at most one type and one "log", in any order
         types = [entry for entry in rest if entry != "log"]
         is_range = types in ([], [float], [int]) and len(rest) - len(types) <= 1
         if is_range and not isinstance(low, str | bool):

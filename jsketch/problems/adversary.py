@@ -79,21 +79,21 @@ def choose(
 ) -> tuple[Array, Array]:
     """The example (x [d], y []) with the largest regret that the search finds for a forecaster in
     this state."""
-    high = jnp.asarray(adversary.bound, before.loss.dtype)
+    label = jnp.asarray(adversary.bound, before.loss.dtype)
 
     def regrets(x: Array) -> tuple[Array, Array]:
         """The regrets at the labels -B and B."""
         prediction = forecaster.predict(state, x)
-        regret_at_low = regret(adversary, before, x, -high, prediction)
-        return regret_at_low, regret(adversary, before, x, high, prediction)
+        regret_at_low = regret(adversary, before, x, -label, prediction)
+        return regret_at_low, regret(adversary, before, x, label, prediction)
 
-    def largest(x: Array) -> Array:
+    def larger_regret(x: Array) -> Array:
         # an input whose regret is NaN must not be chosen
         return jnp.nan_to_num(jnp.maximum(*regrets(x)), nan=-jnp.inf)
 
     # forward mode, because a forecaster may loop over its history
     x, _ = maximise_over_box(
-        jax.vmap(largest),
+        jax.vmap(larger_regret),
         key,
         adversary.box,
         candidates=adversary.candidates,
@@ -101,8 +101,8 @@ def choose(
         steps=adversary.steps,
         differentiate=forward_mode,
     )
-    at_low, at_high = regrets(x)
-    return x, jnp.where(at_high >= at_low, high, -high)
+    regret_at_low, regret_at_high = regrets(x)
+    return x, jnp.where(regret_at_high >= regret_at_low, label, -label)
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
@@ -119,15 +119,16 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         search_key, update_key = jax.random.split(jax.random.fold_in(step_key, t))
         x, y = choose(adversary, forecaster, state, before, search_key)
         prediction = forecaster.predict(state, x)
-        total = regret(adversary, before, x, y, prediction)
+        regret_after = regret(adversary, before, x, y, prediction)
         state, info = forecaster.update(state, x, y, update_key)
         ridge, _ = regression.update(before.ridge, x, y, update_key)
         next_state = GameState(ridge, before.loss + jnp.square(y - prediction))
-        row = Game(x, y, prediction, total, info.dictionary_size, info.overflow, info.nonfinite)
+        flags = info.overflow, info.nonfinite
+        row = Game(x, y, prediction, regret_after, info.dictionary_size, *flags)
         return (state, next_state), row
 
-    empty = GameState(regression.init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype))
-    start = forecaster.init(lower, init_key), empty
+    ridge = regression.init(lower, jax.random.key(0))  # the key has no effect
+    start = forecaster.init(lower, init_key), GameState(ridge, loss=jnp.zeros((), lower.dtype))
     return lax.scan(step, start, jnp.arange(rounds, dtype=jnp.int32))[1]
 
 
@@ -172,16 +173,17 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The comparator's loss [] on all examples and (x, y), by one more row of a factor; O(t^2)."""
+    """The comparator's loss [] on all examples and (x, y), by one more row of L L^T = K + lam I;
+    O(t^2)."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
-    used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
-    cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)
+    is_used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
+    cross = jnp.where(is_used, adversary.kernel.gram(x[None], ridge.points)[0], 0)
     row = matmul(ridge.inverse, cross)
     pivot = lam + jnp.maximum(adversary.kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
-    last = (y - matmul(row, ridge.solved)) / pivot
+    last_weight = (y - matmul(row, ridge.solved)) / pivot
     # lam y^T (K + lam I)^-1 y
     if adversary.comparator == "regularized":
-        return lam * (jnp.square(ridge.solved).sum() + pivot * jnp.square(last))
+        return lam * (jnp.square(ridge.solved).sum() + pivot * jnp.square(last_weight))
     # the residuals of kernel ridge regression are lam (K + lam I)^-1 y
-    residuals = matmul(ridge.solved - last * row, ridge.inverse)
-    return jnp.square(lam) * (jnp.square(residuals).sum() + jnp.square(last))
+    residuals = matmul(ridge.solved - last_weight * row, ridge.inverse)
+    return jnp.square(lam) * (jnp.square(residuals).sum() + jnp.square(last_weight))

@@ -73,19 +73,21 @@ def _on_cube(
     function: Callable[[Array], Array],
     bounds: tuple[float, float],
     d: int,
+    noise_std: ArrayLike,
+    *,
     maximiser: float,
     maximum: float,
-    noise_std: ArrayLike,
 ) -> BoxProblem:
+    """A problem on [low,high]^d, whose maximiser has equal inputs."""
     checks.positive_integer(d=d)
     checks.nonnegative(noise_std=noise_std)
     lower, upper = (jnp.full(d, float(bound)) for bound in bounds)
     return BoxProblem(
-        Box(lower, upper),
-        jnp.asarray(float(maximum)),
-        jnp.full(d, float(maximiser)),
-        noise_std,
-        function,
+        domain=Box(lower, upper),
+        maximum=jnp.asarray(float(maximum)),
+        maximiser=jnp.full(d, float(maximiser)),
+        noise_std=noise_std,
+        function=function,
     )
 
 
@@ -97,7 +99,7 @@ def all_ones_network(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
     """f1 of GO-UCB: a network of 25 sigmoid units with all weights and biases 1, on [-5,5]^d. In 20
     dimensions the values of 24% of all points are within 1e-3 of the maximum."""
     maximum = 25 / (1 + math.exp(-5 * d - 1)) + 1
-    return _on_cube(_all_ones_network, (-5, 5), d, 5, maximum, noise_std)
+    return _on_cube(_all_ones_network, (-5, 5), d, noise_std, maximiser=5, maximum=maximum)
 
 
 def _styblinski_tang(x: Array) -> Array:
@@ -110,7 +112,7 @@ def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
     # the least root of the derivative, 4 x^3 - 32 x + 5
     root = -2.903534027771177
     maximum = -d * (root**4 - 16 * root**2 + 5 * root) / 2
-    return _on_cube(_styblinski_tang, (-5, 5), d, root, maximum, noise_std)
+    return _on_cube(_styblinski_tang, (-5, 5), d, noise_std, maximiser=root, maximum=maximum)
 
 
 def _rastrigin(x: Array) -> Array:
@@ -120,7 +122,7 @@ def _rastrigin(x: Array) -> Array:
 def rastrigin(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
     """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d. Every integer point has a local
     maximum nearby."""
-    return _on_cube(_rastrigin, (-5, 5), d, 0, 0, noise_std)
+    return _on_cube(_rastrigin, (-5, 5), d, noise_std, maximiser=0, maximum=0)
 
 
 @jax.custom_jvp
@@ -145,19 +147,19 @@ def _ackley(x: Array) -> Array:
 
 def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
     """Ackley's function on [-5,10]^d, as in the TuRBO paper; its maximum is not at the centre."""
-    return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
+    return _on_cube(_ackley, (-5, 10), d, noise_std, maximiser=0, maximum=0)
 
 
 def _levy(x: Array) -> Array:
     w = 1 + (x - 1) / 4
-    middle = jnp.square(w[:-1] - 1) * (1 + 10 * jnp.square(jnp.sin(jnp.pi * w[:-1] + 1)))
-    last = jnp.square(w[-1] - 1) * (1 + jnp.square(jnp.sin(2 * jnp.pi * w[-1])))
-    return -(jnp.square(jnp.sin(jnp.pi * w[0])) + middle.sum() + last)
+    middle_terms = jnp.square(w[:-1] - 1) * (1 + 10 * jnp.square(jnp.sin(jnp.pi * w[:-1] + 1)))
+    last_term = jnp.square(w[-1] - 1) * (1 + jnp.square(jnp.sin(2 * jnp.pi * w[-1])))
+    return -(jnp.square(jnp.sin(jnp.pi * w[0])) + middle_terms.sum() + last_term)
 
 
 def levy(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
     """Levy's function on [-10,10]^d."""
-    return _on_cube(_levy, (-10, 10), d, 1, 0, noise_std)
+    return _on_cube(_levy, (-10, 10), d, noise_std, maximiser=1, maximum=0)
 
 
 def _branin(x: Array) -> Array:

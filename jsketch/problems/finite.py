@@ -57,9 +57,9 @@ def _checked_features(features: Any, rewards: Any, name: str) -> Array:
             f" {np.shape(rewards)}."
         )
     rewards = checks.real(name, rewards)
-    invalid = 0 if is_traced(rewards) else int((~np.isfinite(np.asarray(rewards))).sum())
-    if invalid:
-        raise ValueError(f"{name} must be finite: {invalid} values are not.")
+    n_invalid = 0 if is_traced(rewards) else int((~np.isfinite(np.asarray(rewards))).sum())
+    if n_invalid:
+        raise ValueError(f"{name} must be finite: {n_invalid} values are not.")
     return jnp.asarray(features)
 
 
@@ -93,9 +93,9 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
 def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
     """A problem whose mean rewards are a draw of GP(0, kernel) at features [A,d]; O(A^3), by an
     eigendecomposition without jitter."""
-    values, vectors = jnp.linalg.eigh(kernel.gram(features, features))
+    eigenvalues, eigenvectors = jnp.linalg.eigh(kernel.gram(features, features))
     normal = jax.random.normal(key, (features.shape[0],), features.dtype)
-    mean_reward = matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal)
+    mean_reward = matmul(eigenvectors, jnp.sqrt(jnp.maximum(eigenvalues, 0)) * normal)
     return finite_arms(features, mean_reward, noise_std)
 
 

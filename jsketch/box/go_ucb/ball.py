@@ -85,7 +85,7 @@ class Step(NamedTuple):
 
     t: Array  # [] int32, the number of the evaluation in phase II, from 1
     horizon: int  # T, the evaluations of phase II
-    parameters: int  # d_w
+    parameters: int  # d_w, the number of parameters
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma_t / lam)
     scale: Array  # [], standard deviation of y, which divides values; 1 without standardization
@@ -132,10 +132,10 @@ class Theory(struct.Settings):
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.square(jnp.asarray(self.noise_std, dtype) / step.scale)
-        cubed = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(
+        cubic_term = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(
             jnp.asarray(self.convexity, dtype)
         )
-        order = step.parameters * noise + cubed * (1 + step.t.astype(dtype) / step.horizon)
+        order = step.parameters * noise + cubic_term * (1 + step.t.astype(dtype) / step.horizon)
         return jnp.asarray(self.factor, dtype) * order
 
 
@@ -180,8 +180,8 @@ def _identity(p: Any) -> Any:
 
 
 def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """For x [d], (the maximum [] over the ball of f_w(x) linearized at w_t, which is f_w_t(x) +
-    sqrt(beta) |g|_Sigma^-1; the u [d_w] of the unit ball with this maximum)."""
+    """(maximum [], u [d_w]) at x [d]. The maximum over the ball of f_w(x) linearized at w_t is
+    f_w_t(x) + sqrt(beta) |g|_Sigma^-1, and u is the point of the unit ball where it is attained."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
     whitened = ball.sigma.inverse_root_transposed(gradient)
     # without `tiny`, the length of a zero gradient would have no derivative

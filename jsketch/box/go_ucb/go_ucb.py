@@ -156,12 +156,12 @@ class GOUCB(struct.Settings):
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
         self._check()
-        observed = history.empty(box, horizon, horizon * model.size)
+        empty_history = history.empty(box, horizon, other_floats=horizon * model.size)
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
             box=box,
             initial=history.initial_points(box, key, self.initial),
-            history=observed,
+            history=empty_history,
             scaling=identity_scaling(box),
             w0=w,
             centre=w,
@@ -186,11 +186,11 @@ class GOUCB(struct.Settings):
         evaluation it refits w_t or, without `refit`, eqs. 3 and 5 get one more row."""
         observed = history.add(state.history, query, y)
         none_excluded = Exclusions(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
-        is_first_round, unchanged = state.history.count == 0, (state, none_excluded)
+        is_first_round, no_change = state.history.count == 0, (state, none_excluded)
         after_phase_one = lazy_cond(
             is_first_round,
             lambda _: self._fit_phase_one(replace(state, history=observed), key),
-            unchanged,
+            no_change,
         )
         new, exclusions = lazy_cond(
             ~is_first_round, lambda _: self._add_evaluation(state, observed), after_phase_one
@@ -233,12 +233,13 @@ class GOUCB(struct.Settings):
         def score_and_gradients(
             _: Any, pairs: tuple[Array, Any]
         ) -> tuple[Array, tuple[Array, Any]]:
-            values, (by_x, by_p) = jax.vmap(jax.value_and_grad(form.value, (0, 1)))(*pairs)
+            differentiate = jax.vmap(jax.value_and_grad(form.value, (0, 1)))
+            values, (x_gradients, p_gradients) = differentiate(*pairs)
             values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
-            return values, (by_x, jax.vmap(form.direction)(by_p))
+            return values, (x_gradients, jax.vmap(form.direction)(p_gradients))
 
         def project(pairs: tuple[Array, Any]) -> tuple[Array, Any]:
-            z, p = pairs
+            z, p = pairs  # z is x in the model's units
             return jnp.clip(z, lower[None, :], upper[None, :]), jax.vmap(form.project)(p)
 
         scores = score((candidates, jax.vmap(form.start)(gradients)))
@@ -274,11 +275,12 @@ class GOUCB(struct.Settings):
         deviation is a tenth of the region's side in each input."""
         best = state.scaling.inputs(history.best(state.history)[0])
         uniform_key, move_key = jax.random.split(key)
-        half = self.candidates // 2
+        n_normal = self.candidates // 2
         lower, upper = lower[None, :], upper[None, :]
-        uniform = jax.random.uniform(uniform_key, (self.candidates - half, *best.shape), best.dtype)
-        steps = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
-        normal_points = jnp.clip(best[None, :] + steps, lower, upper)
+        n_uniform = self.candidates - n_normal
+        uniform = jax.random.uniform(uniform_key, (n_uniform, *best.shape), best.dtype)
+        normal = jax.random.normal(move_key, (n_normal, *best.shape), best.dtype)
+        normal_points = jnp.clip(best[None, :] + 0.1 * (upper - lower) * normal, lower, upper)
         return jnp.concatenate([best[None], lower + uniform * (upper - lower), normal_points])
 
     def _start_positions(self, scores: Array, usable: Array) -> Array:
@@ -286,24 +288,24 @@ class GOUCB(struct.Settings):
         [1 + C]. Half of them are uniform candidates, because the others (the best observed point
         and those with the largest scores) may lie near one local maximum. Candidates that are not
         `usable` [1 + C] come last."""
-        uniform = (self.starts - 1) // 2
-        uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
+        n_uniform = (self.starts - 1) // 2
+        uniform_positions = jnp.arange(1, 1 + n_uniform, dtype=jnp.int32)
         score_of_best = jnp.inf if self.from_best else -jnp.inf
         scores = scores.at[uniform_positions].set(-jnp.inf).at[0].set(score_of_best)
         scores = jnp.where(usable, scores, -jnp.inf)
-        best = lax.top_k(scores, self.starts - uniform)[1].astype(jnp.int32)
-        return jnp.concatenate([uniform_positions, best])
+        best_positions = lax.top_k(scores, self.starts - n_uniform)[1].astype(jnp.int32)
+        return jnp.concatenate([uniform_positions, best_positions])
 
     def _directions(self, gradients: Array, key: PRNGKey) -> Array:
         """The directions [K, d_w] in which w leaves the centre at each start: the gradients
         [K, d_w] at every fourth start, and random directions at the others, because a network has
         many local maxima in w and the gradient leads to only one of them. At the candidate with the
         largest score the direction is always the gradient."""
-        # the slot of this candidate in `_start_positions`
-        best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
+        # the slot after the uniform candidates and, with `from_best`, the best observed point
+        best_slot = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
         slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
         random_directions = jax.random.normal(key, gradients.shape, gradients.dtype)
-        return jnp.where((slots - best) % GRADIENT_EVERY == 0, gradients, random_directions)
+        return jnp.where((slots - best_slot) % GRADIENT_EVERY == 0, gradients, random_directions)
 
     def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
         """The optax rule of the ascent over (x, p)."""
@@ -332,10 +334,10 @@ class GOUCB(struct.Settings):
         n = min(self.initial, observed.capacity)
         fit = models.fit(self.oracle, model, x[:n], y[:n], observed.ok[:n], key)
         state = replace(state, scaling=scaling, w0=fit.w, centre=fit.w)
-        excluded = jnp.zeros((), jnp.int32)
+        n_excluded = jnp.zeros((), jnp.int32)
         if self.exploration_rows:
-            state, excluded = self._recompute_rows(state)
-        return state, Exclusions(~jnp.isfinite(fit.loss), excluded)
+            state, n_excluded = self._recompute_rows(state)
+        return state, Exclusions(~jnp.isfinite(fit.loss), n_excluded)
 
     def _add_evaluation(self, state: GOState, observed: History) -> tuple[GOState, Exclusions]:
         """(state, exclusions) after the last evaluation of `observed`, which is in phase II."""
@@ -359,8 +361,8 @@ class GOUCB(struct.Settings):
     def _rescale(self, state: GOState) -> tuple[GOState, Exclusions]:
         """(the state with all rows in the scaling of the first two values; exclusions)."""
         state = replace(state, scaling=self._scaling(state), centre=state.w0)
-        state, excluded = self._recompute_rows(state)
-        return state, Exclusions(jnp.zeros((), bool), excluded)
+        state, n_excluded = self._recompute_rows(state)
+        return state, Exclusions(diverged=jnp.zeros((), bool), rows=n_excluded)
 
     def _append_row(self, state: GOState) -> tuple[GOState, Exclusions]:
         """(the state with w_{t+1} and the row of the last evaluation at w_t; exclusions)."""
@@ -386,9 +388,9 @@ class GOUCB(struct.Settings):
         x, y = scaling.inputs(observed.x), scaling.values(observed.y)
         fit = self.oracle.refine(model, state.centre, x, y, observed.ok)
         w, diverged = finite_or_previous(fit.w, state.centre)
-        state, excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
+        state, n_excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
         # the loss of values that are not standardized may overflow, and then no step reduces it
-        return state, Exclusions(diverged | ~jnp.isfinite(fit.loss), excluded)
+        return state, Exclusions(diverged | ~jnp.isfinite(fit.loss), n_excluded)
 
     def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
         """(the state with the rows of all evaluations at the centre, the number of excluded
@@ -424,10 +426,10 @@ def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
 def compute_rows(
     w: Array, values: Array, gradients: Array, y: Array, ok: Array
 ) -> tuple[Array, Array, Array]:
-    """(rows g_i [..., d_w], targets g_i^T w + y_i - f_{x_i}(w) [...], whether each row is excluded
-    [...]) for observations y [...] and the values f_{x_i}(w) [...] and gradients [..., d_w] of the
-    model. A row that is not finite is excluded. Excluded rows, and those of failed evaluations
-    (ok [...] is false), are zero."""
+    """(rows [..., d_w], targets [...], whether each row is excluded [...]) of observations y [...],
+    given the model's values f_{x_i}(w) [...] and gradients g_i [..., d_w]. Row i is g_i, and its
+    target is g_i^T w + y_i - f_{x_i}(w). A row that is not finite is excluded. Excluded rows, and
+    those of failed evaluations (ok [...] is false), are zero."""
     targets = matmul(gradients, w) + (y - values)
     usable = ok & finite_rows(values, gradients) & jnp.isfinite(targets)
     rows = jnp.where(usable[..., None], gradients, 0)

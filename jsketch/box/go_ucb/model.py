@@ -47,12 +47,12 @@ class Network(nn.Module):
         """f_w(x) [] of x [d], in the dtype of x."""
         return self._linear(1, nn.sigmoid(self._linear(self.hidden, x)))[0]
 
-    def _linear(self, size: int, x: Array) -> Array:
+    def _linear(self, n_outputs: int, x: Array) -> Array:
         def init(key: PRNGKey, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
             bound = x.shape[0] ** -0.5
             return jax.random.uniform(key, shape, dtype, -bound, bound)
 
-        return nn.Dense(size, kernel_init=init, bias_init=init, param_dtype=x.dtype)(x)
+        return nn.Dense(n_outputs, kernel_init=init, bias_init=init, param_dtype=x.dtype)(x)
 
 
 class FlatModel(NamedTuple):

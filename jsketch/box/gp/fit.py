@@ -114,12 +114,13 @@ class Limits(NamedTuple):
     high: Array
 
 
-def limits_of(bounds: Bounds, d: int, points: int, dtype: DTypeLike) -> Limits:
+def limits_of(bounds: Bounds, d: int, n_points: int, dtype: DTypeLike) -> Limits:
     """The bounds as vectors. In float32 the bounds of the noise may be raised, so that a covariance
-    of `points` points is positive definite."""
-    floor = 10 * points * jnp.finfo(dtype).eps
+    of `n_points` points is positive definite."""
+    floor = 10 * n_points * jnp.finfo(dtype).eps
 
     def ends(index: int) -> Array:
+        # the upper bound stays above the lower one
         noise = jnp.maximum(jnp.asarray(bounds.noise[index], dtype), (1 + index) * floor)
         variances = jnp.stack([jnp.asarray(bounds.outputscale[index], dtype), noise])
         return jnp.concatenate([jnp.full(d, bounds.lengthscale[index], dtype), variances])
@@ -151,7 +152,7 @@ def default_numbers(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters
     """The start of a first fit: a lengthscale of half a side, the variance of y and 1% noise,
     clipped to the bounds."""
     numbers = jnp.asarray([0.5] * d + [1.0, 0.01], dtype)
-    return hyperparameters_of(jnp.clip(numbers, *limits_of(bounds, d, 0, dtype)))
+    return hyperparameters_of(jnp.clip(numbers, *limits_of(bounds, d, n_points=0, dtype=dtype)))
 
 
 def fit(
@@ -175,11 +176,12 @@ def fit(
     """
     (n, d), dtype = data.u.shape, data.u.dtype
     limits = limits_of(bounds, d, n, dtype)
-    random = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
-    fixed = jnp.stack(
+    random_starts = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
+    fixed_starts = jnp.stack(
         [_to_free(start, limits), _to_free(default_numbers(bounds, d, dtype), limits)]
     )
-    starts = jnp.concatenate([fixed, random[1:]])[: restarts + 1]
+    # `default_numbers` are the first of the `restarts` further starts
+    starts = jnp.concatenate([fixed_starts, random_starts[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
         numbers = _from_free(free, limits)
@@ -189,8 +191,8 @@ def fit(
     solutions, losses = map_or_vmap(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
     numbers = _from_free(solutions[winner], limits)
-    value = -losses[winner]
-    return numbers, value if prior is None else value - prior.log_density(numbers)
+    total = -losses[winner]  # log likelihood plus log prior density
+    return numbers, total if prior is None else total - prior.log_density(numbers)
 
 
 def map_or_vmap(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -233,9 +235,9 @@ def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[
         point = optax.apply_updates(search.point, updates)
         # the line search ends with an evaluation at the new point
         value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
-        better = value < search.best_value
-        best = jnp.where(better, point, search.best)
-        best_value = jnp.where(better, value, search.best_value)
+        is_better = value < search.best_value
+        best = jnp.where(is_better, point, search.best)
+        best_value = jnp.where(is_better, value, search.best_value)
         return _Search(point, value, gradient, state, best, best_value, search.steps + 1)
 
     def unfinished(search: _Search) -> Array:

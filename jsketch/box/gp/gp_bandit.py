@@ -107,9 +107,9 @@ class GPBandit(struct.Settings):
             self.prior.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         # the largest arrays are the covariance, its factor and one product
-        observed = history.empty(box, horizon, 3 * horizon**2)
-        first = default_numbers(self.bounds, box.lower.size, box.lower.dtype)
-        return GPState(box, history.initial_points(box, key, self.initial), observed, first)
+        empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
+        numbers = default_numbers(self.bounds, box.lower.size, box.lower.dtype)
+        return GPState(box, history.initial_points(box, key, self.initial), empty_history, numbers)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
 

@@ -53,7 +53,7 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     deviation = jnp.where(varies, deviation, 1)
     centred = jnp.where(mask, y / unit - mean, 0)
     spread = jnp.where(varies, unit * deviation, 1)
-    return Data(u, centred / deviation, mask, unit * mean, spread)
+    return Data(u, centred / deviation, mask, centre=unit * mean, spread=spread)
 
 
 def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
@@ -102,7 +102,7 @@ def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
 
 
 def _mean_and_half(posterior: Posterior, u: Array) -> tuple[Array, Array]:
-    """(mean of f at u [q,d], [q]; L^-1 Cov(y, f(u)), [N,q])."""
+    """(mean [q] of f, L^-1 Cov(y, f(u)) [N,q]) at u [q,d]."""
     numbers, data = posterior.numbers, posterior.data
     lengthscale = aligned(numbers.lengthscale, u)
     gram = posterior.kernel.gram(data.u / lengthscale, u / lengthscale)
@@ -128,8 +128,8 @@ def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
 
 
-def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
-    """The values [draws,q] at u [q,d] of functions drawn from the posterior, in O(q).
+def draw(posterior: Posterior, u: Array, key: PRNGKey, n_draws: int, n_frequencies: int) -> Array:
+    """The values [n_draws,q] at u [q,d] of functions drawn from the posterior, in O(q).
 
     By Matheron's rule, a posterior draw is a prior draw plus the posterior mean given residuals:
     the data minus noisy values of the prior draw at the same points. Prior draws are linear
@@ -139,11 +139,13 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
-    fourier = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
+    fourier = RandomFourier(n_frequencies).draw(
+        posterior.kernel, u.shape[1], frequency_key, u.dtype
+    )
     points = jnp.concatenate([data.u, u]) / aligned(numbers.lengthscale, u)
-    normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
+    normal = jax.random.normal(weight_key, (2 * n_frequencies, n_draws), u.dtype)
     prior = jnp.sqrt(numbers.outputscale) * matmul(features(fourier, points), normal)
-    noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)
+    noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), n_draws), u.dtype)
     simulated, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]
     residual = jnp.where(data.mask[:, None], data.y[:, None] - simulated, 0)
     gram = posterior.kernel.gram(points[len(data.y) :], points[: len(data.y)])
@@ -155,18 +157,19 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
     """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data. The
     cost is cubic in the capacity. The shape of the result must not depend on the capacity."""
-    sizes = [len(data.y)]
-    while sizes[-1] >= 2 * SMALLEST_CAPACITY:
-        sizes.append(-(-sizes[-1] // 2))
-    running = running_count(data.mask)
+    capacities = [len(data.y)]
+    while capacities[-1] >= 2 * SMALLEST_CAPACITY:
+        capacities.append(-(-capacities[-1] // 2))
+    cumulative = running_count(data.mask)
 
-    def branch_of(size: int) -> Callable[[], Any]:
+    def branch_of(capacity: int) -> Callable[[], Any]:
         def branch() -> Any:
-            index, valid = compact(running, 0, size)
+            index, valid = compact(cumulative, 0, capacity)
             y = jnp.where(valid, data.y[index], 0)
             return function(Data(data.u[index], y, valid, data.centre, data.spread))
 
         return branch
 
-    fits = jnp.asarray(sizes, jnp.int32) >= running[-1]
-    return lax.switch(fits.sum() - 1, [branch_of(size) for size in sizes])
+    fits = jnp.asarray(capacities, jnp.int32) >= cumulative[-1]
+    # the capacities descend, and the last that fits is the smallest
+    return lax.switch(fits.sum() - 1, [branch_of(capacity) for capacity in capacities])

@@ -72,16 +72,16 @@ def _start(limits: Limits, d: int, dtype: DTypeLike) -> _Parameters:
 
 def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """The model from which every fit starts."""
-    limits = limits_of(bounds, d, 1, dtype)
+    limits = limits_of(bounds, d, n_points=1, dtype=dtype)
     return _model(_start(limits, d, dtype), limits)
 
 
-def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
+def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, max_points: int) -> Model:
     """The model after `steps` steps of Adam on the mean negative log marginal likelihood, always
-    from the same start. If a step is not finite, the result is the start. `points` is the largest
-    number of points whose covariance will be factorized."""
+    from the same start. If a step is not finite, the result is the start. The
+    covariances of at most `max_points` points will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
-    limits = limits_of(bounds, d, points, dtype)
+    limits = limits_of(bounds, d, max_points, dtype)
     start = _start(limits, d, dtype)
     count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
     solver = optax.adam(RATE)
@@ -138,19 +138,19 @@ def _subtract_mean(model: Model, data: Data) -> Data:
 
 
 def draw(
-    kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
+    kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, n_draws: int, n_frequencies: int
 ) -> Array:
-    """Noisy values [draws,q] drawn jointly from the posterior at u [q,d], in the units of y. The
+    """Noisy values [n_draws,q] drawn jointly from the posterior at u [q,d], in the units of y. The
     draws are exact for at most MAX_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MAX_JOINT:
 
-        def functions(data: Data) -> Array:
+        def draw_functions(data: Data) -> Array:
             posterior = regression.condition(kernel, model.numbers, data)
-            return regression.draw(posterior, u, value_key, draws, frequencies)
+            return regression.draw(posterior, u, value_key, n_draws, n_frequencies)
 
-        values = regression.at_smallest_capacity(data, functions)
+        values = regression.at_smallest_capacity(data, draw_functions)
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
     else:
 
@@ -159,7 +159,7 @@ def draw(
 
         mean, covariance = regression.at_smallest_capacity(data, mean_and_covariance)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
-        normal = jax.random.normal(value_key, (len(u), draws), u.dtype)
+        normal = jax.random.normal(value_key, (len(u), n_draws), u.dtype)
         values = mean[None, :] + root_times(covariance, normal).T
     return data.centre + data.spread * values
 

@@ -23,7 +23,7 @@ from jsketch.box.turbo import local_gp
 from jsketch.box.turbo.local_gp import Model
 from jsketch.types import PRNGKey
 
-FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # of `Regions.length`
+FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # base sides (`Regions.length`)
 GROW_AFTER = 3  # a region grows after this many consecutive rounds with a success
 IMPROVEMENT = 1e-3  # the least improvement that is a success, as a share of |best value|
 MEAN_PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
@@ -72,15 +72,15 @@ def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array
 
 
 @lru_cache(maxsize=16)
-def _directions(bits: int, d: int) -> np.ndarray:
-    """The direction numbers [bits,d] of the bits of an index, in units of 2^-BITS."""
+def _directions(n_bits: int, d: int) -> np.ndarray:
+    """The Sobol direction numbers [n_bits,d], one for each bit of an index, in units of 2^-BITS."""
     # the import takes a third of a second
     from scipy.stats import qmc
 
-    points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits)
+    points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(n_bits)
     points = (points * 2**BITS).astype(np.uint32)
     # in the order of the Gray code, point 2^k is point 2^k - 1 xor the k-th direction number
-    powers = 2 ** np.arange(bits)
+    powers = 2 ** np.arange(n_bits)
     return points[powers] ^ points[powers - 1]
 
 
@@ -88,19 +88,21 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     """The first `count` scrambled Sobol points [count,d] in [0,1); the function can be traced. The
     binary digits of each input are multiplied by a random lower triangular matrix and shifted
     (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
-    bits = max(1, (count - 1).bit_length())
+    n_bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)
     # row j as a bit mask: digit j from the top becomes the parity of it and of random higher digits
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
-    upper = ((1 << BITS) - 1) ^ (2 * places - 1)
-    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & upper[None, :]) | places[None, :]
-    summands = rows[:, :, None] & jnp.asarray(_directions(bits, d)).T[:, None, :]  # [d, BITS, bits]
+    higher_digits = ((1 << BITS) - 1) ^ (2 * places - 1)
+    rows = jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & higher_digits[None, :]
+    rows |= places[None, :]
+    numbers = jnp.asarray(_directions(n_bits, d)).T
+    summands = rows[:, :, None] & numbers[:, None, :]  # [d, BITS, n_bits]
     digits = lax.population_count(summands) & 1
-    directions = (digits * places[None, :, None]).sum(1, dtype=jnp.uint32)  # [d, bits]
+    directions = (digits * places[None, :, None]).sum(1, dtype=jnp.uint32)  # [d, n_bits]
     index = np.arange(count)
-    gray = ((index ^ (index >> 1))[:, None] >> np.arange(bits)) & 1 == 1  # [count, bits]
+    gray = ((index ^ (index >> 1))[:, None] >> np.arange(n_bits)) & 1 == 1  # [count, n_bits]
     points = jax.random.bits(shift_key, (d,), jnp.uint32)[None, :] >> (32 - BITS)
-    for k in range(bits):
+    for k in range(n_bits):
         points = points ^ jnp.where(gray[:, k : k + 1], directions[None, :, k], 0)
     return points.astype(dtype) / 2**BITS
 
@@ -144,7 +146,8 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
         applies, jnp.where(success, 0, regions.failures + evaluated), regions.failures
     )
     # failures are counted in evaluations, because regions share batches
-    grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if region_count == 1 else 5, d)
+    max_failures = max(4 if region_count == 1 else 5, d)  # as in the authors' code
+    grows, shrinks = successes >= GROW_AFTER, failures >= max_failures
     length = jnp.where(grows, jnp.minimum(2 * regions.length, LARGEST_LENGTH), regions.length)
     return replace(
         regions,

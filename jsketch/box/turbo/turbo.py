@@ -100,7 +100,7 @@ class Turbo(struct.Settings):
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
         # the largest arrays are the covariance of a region, its factor and one product
-        observed = history.empty(box, horizon, 3 * horizon**2)
+        empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the initial points take the place of the first design points
         placeholder = jnp.zeros(
@@ -109,7 +109,7 @@ class Turbo(struct.Settings):
         return TurboState(
             box=box,
             initial=initial,
-            history=observed,
+            history=empty_history,
             owner=jnp.zeros(horizon, jnp.int32),
             regions=self._new_regions(jnp.zeros((), jnp.int32), placeholder),
         )
@@ -132,7 +132,7 @@ class Turbo(struct.Settings):
             return *padded(x, region), size
 
         x, region, size = lax.cond(state.history.count == 0, initial_points, proposals)
-        size = jnp.minimum(size, history.remaining(state.history, limit))
+        size = jnp.minimum(size, history.n_remaining(state.history, limit))
         return TurboQuery(x=x, mask=jnp.arange(slots, dtype=jnp.int32) < size, region=region)
 
     def tell(
@@ -140,19 +140,19 @@ class Turbo(struct.Settings):
     ) -> tuple[TurboState, TurboInfo]:
         """(state, info) after the values y [B], with updated regions and refitted models."""
         y = history.checked_values(query, y)
-        before, new_history = state.history, history.add(state.history, query, y)
+        old_history, new_history = state.history, history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
         region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
 
-        of_region = query.mask[None, :] & (query.region[None, :] == region)
-        new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
+        is_of_region = query.mask[None, :] & (query.region[None, :] == region)
+        new_best = jnp.max(jnp.where(is_of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
         regions = trust_regions.after_round(
-            state.regions, best, new_best, of_region.sum(1, dtype=jnp.int32)
+            state.regions, best, new_best, is_of_region.sum(1, dtype=jnp.int32)
         )
-        count, d = state.regions.points.shape[1:]
-        designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
+        n_design, d = state.regions.points.shape[1:]
+        designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, n_design, d, y.dtype))
         new = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
         regions, restarts = trust_regions.restart(regions, new, self.least_length)
         state = replace(state, history=new_history, owner=owner, regions=regions)
@@ -168,7 +168,7 @@ class Turbo(struct.Settings):
 
         model = map_or_vmap(refit, self._members(state))
         info = TurboInfo(
-            **vars(history.info(before, new_history)),
+            **vars(history.info(old_history, new_history)),
             length=regions.length,
             restarts=restarts.sum(dtype=jnp.int32),
         )
@@ -202,7 +202,7 @@ class Turbo(struct.Settings):
     def _propose(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array, Array]:
         """(points [batch,d], their regions [batch], the number of points in use [])."""
         slots = jnp.arange(self.batch, dtype=jnp.int32)
-        # the design points come first, region after region
+        # the design points come first, region after region; those of a region are in reverse order
         ends = jnp.cumsum(state.regions.design, dtype=jnp.int32)
         owner = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
         design_point = state.regions.points[owner, ends[owner] - slots - 1]
