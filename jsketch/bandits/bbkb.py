@@ -62,7 +62,6 @@ class BBKB(SketchedBandit):
                 '"guaranteed" only (THEORY 5.4).'
             )
         state = super().init(domain, key, data=data)
-        # the arms, query indices, mask and rewards of a batch
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
             return state

@@ -39,8 +39,8 @@ class RegularizedEvolution(Algorithm):
     replaces the oldest member of the population. A step costs O(sample)."""
 
     neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
-    population: int = struct.field(pytree_node=False, default=100)  # P
-    sample: int = struct.field(pytree_node=False, default=10)  # members in a tournament
+    population: int = struct.field(pytree_node=False, default=100)  # P, the number of members
+    sample: int = struct.field(pytree_node=False, default=10)  # number of members in a tournament
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -57,12 +57,8 @@ class RegularizedEvolution(Algorithm):
         _check_neighbours(self.neighbours, domain)
         dtype = domain.features.dtype
         checks.memory(2 * self.population, dtype, population=self.population)
-        return EvolutionState(
-            domain=domain,
-            members=jnp.zeros(self.population, jnp.int32),
-            rewards=jnp.zeros(self.population, dtype),
-            count=jnp.zeros((), jnp.int32),
-        )
+        members, rewards = jnp.zeros(self.population, jnp.int32), jnp.zeros(self.population, dtype)
+        return EvolutionState(domain, members, rewards, count=jnp.zeros((), jnp.int32))
 
     def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)

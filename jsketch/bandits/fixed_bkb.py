@@ -57,7 +57,6 @@ class FixedBKB(SketchedBandit):
     ) -> FixedBatchState:
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
-        # `fixed_set.Pulls` before and after a working set
         floats = 2 * slots * (slots + 2 * self.capacity)
         checks.memory(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
         tried = state.pull_counts > 0
@@ -81,8 +80,8 @@ class FixedBKB(SketchedBandit):
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
         """The state in which the evaluations of the query are pending: they are hallucinated until
         `tell` observes them. Raises ValueError when more than max_pending distinct arms would be
-        pending, and for an arm that does not exist (if traced, it is ignored, and `tell` flags it).
-        """
+        pending, and for an arm that does not exist. If traced, such an arm is ignored, and `tell`
+        flags it."""
         query = checks.arm_query(state.domain, query)
         increment = query.mask.astype(state.pending.dtype)
         place = state.domain.rows.local(query.index, len(state.pending))
@@ -103,8 +102,8 @@ class FixedBKB(SketchedBandit):
         pulls = fixed_set.empty_pulls(domain, state.capacity, self.max_pending + self.batch)
         if self.max_pending == 0:
             return pulls
-        cumulative_pending = rows.running_count(state.pending > 0)
-        index, valid = rows.compact(cumulative_pending, 0, min(self.max_pending, domain.count))
+        cumulative = rows.running_count(state.pending > 0)
+        index, valid = rows.compact(cumulative, 0, min(self.max_pending, domain.count))
         counts = jnp.where(valid, rows.take(state.pending, index), 0)
         return fixed_set.fill_pulls(in_dtype(self, counts.dtype), state, pulls, index, counts)
 

@@ -90,9 +90,7 @@ class GPBUCB(ExactBandit):
         batch = lax.while_loop(continues, pick, start)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
         # a batch is truncated by too few slots, unless B = 1, or by too few rows for new arms
-        is_full = (
-            (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
-        )
-        lacks_row = ~batch.fits & (batch.size < limit)
-        truncated = (is_full | lacks_row) & (batch.bound <= ratio)
+        full = (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
+        no_row = ~batch.fits & (batch.size < limit)
+        truncated = (full | no_row) & (batch.bound <= ratio)
         return Query(index=batch.arms, mask=mask, truncated=truncated)

@@ -74,9 +74,8 @@ class PointBBKB(SketchedBandit):
         checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
-        sketch = sketched.start(
-            slots, self.kernel, self.regularization, self.capacity, key, history=None
-        )
+        model = self.kernel, self.regularization
+        sketch = sketched.start(slots, *model, self.capacity, key, history=None)
         return with_empty_batch(sketch, jnp.zeros((), jnp.int32))
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]
@@ -131,8 +130,9 @@ class PointBBKB(SketchedBandit):
 
     def pull(self, state: PointState, x: Array) -> PointState:
         """The state with the point x [d] added to the batch; the pick is hallucinated until `tell`.
-        Raises ValueError for a point that is not finite or has another number of inputs, and when
-        the batch or the history is full; a traced pick is then dropped: check `ends` and `full`."""
+        Raises ValueError for a point that is not finite or has another number of inputs. If the
+        batch or the history is full, a traced pick is dropped (check `ends` and `full`), and any
+        other pick raises ValueError."""
         x = in_dtype(checks.example(x), state.bound.dtype)
         checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
@@ -184,15 +184,13 @@ class PointBBKB(SketchedBandit):
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.batch_start + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
-        before = state.sketch
-        query, y = checks.feedback(before.domain, query, y)
-        feedback = counts.add_rewards(
-            before.pull_counts, before.reward_sums, before.variance, query, y
-        )
-        at_new_point = is_new_point(before, query, query.mask & jnp.isfinite(y))
-        added = jnp.zeros(before.domain.count, bool).at[query.index].max(at_new_point)
+        old = state.sketch
+        query, y = checks.feedback(old.domain, query, y)
+        feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
+        at_new_point = is_new_point(old, query, query.mask & jnp.isfinite(y))
+        added = jnp.zeros(old.domain.count, bool).at[query.index].max(at_new_point)
         sketch, info = sketched.apply_feedback(
-            before, feedback, query, self.confidence_width(state), key, self, added=added
+            old, feedback, query, self.confidence_width(state), key, self, added=added
         )
         next_state = with_empty_batch(sketch, state.used)
         new = jax.tree.map(partial(jnp.where, info.overflow), state, next_state)

@@ -231,8 +231,7 @@ class Scaling:
 def identity_scaling(box: Box) -> Scaling:
     """No scaling, as in the GO-UCB paper."""
     one = jnp.ones((), box.lower.dtype)
-    middle, half = jnp.zeros_like(box.lower), jnp.ones_like(box.lower)
-    return Scaling(middle, half, mean=0 * one, deviation=one)
+    return Scaling(jnp.zeros_like(box.lower), jnp.ones_like(box.lower), mean=0 * one, deviation=one)
 
 
 def standard_scaling(box: Box, observed: History) -> Scaling:

@@ -119,12 +119,11 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         search_key, update_key = jax.random.split(jax.random.fold_in(step_key, t))
         x, y = choose(adversary, forecaster, state, before, search_key)
         prediction = forecaster.predict(state, x)
-        regret_after = regret(adversary, before, x, y, prediction)
+        regret_t = regret(adversary, before, x, y, prediction)
         state, info = forecaster.update(state, x, y, update_key)
         ridge, _ = regression.update(before.ridge, x, y, update_key)
         next_state = GameState(ridge, before.loss + jnp.square(y - prediction))
-        flags = info.overflow, info.nonfinite
-        row = Game(x, y, prediction, regret_after, info.dictionary_size, *flags)
+        row = Game(x, y, prediction, regret_t, info.dictionary_size, info.overflow, info.nonfinite)
         return (state, next_state), row
 
     ridge = regression.init(lower, jax.random.key(0))  # the key has no effect
@@ -139,8 +138,8 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     rounds      int, steps n of a game
     keys        keys [S], one for each game
 
-    Raises ValueError for invalid arguments and if the forecaster's capacity, which a game does not
-    enlarge, is too small, and FloatingPointError if the state of a forecaster is not finite.
+    Raises ValueError for invalid arguments and if the forecaster's capacity is too small, because a
+    game does not enlarge it. Raises FloatingPointError if a forecaster's state is not finite.
     """
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
@@ -173,8 +172,7 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The comparator's loss [] on all examples and (x, y), by one more row of L L^T = K + lam I;
-    O(t^2)."""
+    """The comparator's loss [] on all examples and (x, y), by one more row of a factor; O(t^2)."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     is_used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(is_used, adversary.kernel.gram(x[None], ridge.points)[0], 0)

@@ -91,16 +91,13 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
     """A batch without picks, for arms with these scores [A]."""
     arms = state.domain.features
     k = min(SIZE, state.domain.count) if bandit.lazy else 0  # arms of a working set
+    pulls, square = jnp.zeros(k, arms.dtype), jnp.zeros((k, k), arms.dtype)
     return Batch(
         arms=jnp.zeros(bandit.max_batch + PICKS, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
         weight_covariance=jnp.eye(state.capacity, dtype=arms.dtype),
-        last_set=LastSet(
-            directions=jnp.zeros((k, state.capacity), arms.dtype),
-            covariance=jnp.zeros((k, k), arms.dtype),
-            pulls=jnp.zeros(k, arms.dtype),
-        ),
+        last_set=LastSet(jnp.zeros((k, state.capacity), arms.dtype), square, pulls),
         embedded_variance=jnp.zeros(0, arms.dtype),
         local_bound=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
         bound=jnp.ones((), arms.dtype),
@@ -147,7 +144,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
         batch = add_picks(batch, bandit.ratio, limit)
         local_bound = local_bounds(state, bandit, batch)
         stop, bound = stop_local(local_bound, bandit.ratio, rows)
-        done = (batch.size >= limit) | stop
+        done = stop | (batch.size >= limit)
         return batch._replace(local_bound=local_bound, bound=bound, done=done)
 
     if not bandit.strict:

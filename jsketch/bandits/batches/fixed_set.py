@@ -71,8 +71,7 @@ EmbeddedPoints = tuple[Array, Array, Array]  # (points [k,d], z [k,M], u [k,M])
 
 def _whitened_covariance(bandit: Any, pulls: Pulls, arms: EmbeddedPoints) -> Array:
     """`ConditionedArms.half` of k arms, [k,R]."""
-    pulled = pulls.points, pulls.z, pulls.u
-    return matmul(_covariance(bandit, arms, pulled), pulls.inverse.T)
+    return matmul(_covariance(bandit, arms, (pulls.points, pulls.z, pulls.u)), pulls.inverse.T)
 
 
 def _covariance(bandit: Any, rows: EmbeddedPoints, columns: EmbeddedPoints) -> Array:

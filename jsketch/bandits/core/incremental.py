@@ -55,20 +55,20 @@ def refresh(
     outside the span of the dictionary join it. Up to rounding errors the state is the result of
     `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
-    cumulative_pulled = rows.running_count(pull_counts > state.pull_counts)
+    cumulative = rows.running_count(pull_counts > state.pull_counts)
     counts_before, sums_before = state.pull_counts, state.reward_sums
     size = min(BLOCK, max_arms)
 
     def add_block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
-        index, valid = rows.compact(cumulative_pulled, i * size, size)
+        index, valid = rows.compact(cumulative, i * size, size)
         pulls = rows.take(pull_counts, index) - rows.take(counts_before, index)
         rewards = rows.take(reward_sums, index) - rows.take(sums_before, index)
         pulled = PulledArms(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
         state, block_accurate, block_fits = add_arms(state, pulled, kernel, regularization)
         return state, accurate & block_accurate, fits & block_fits
 
-    blocks = -(-rows.total(cumulative_pulled) // size)
+    blocks = -(-rows.total(cumulative) // size)
     true = jnp.ones((), bool)
     state, accurate, fits = lax.fori_loop(0, blocks, add_block, (state, true, true))
     # the sums of the blocks have rounding errors

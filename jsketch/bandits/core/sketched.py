@@ -428,8 +428,9 @@ def _prior(
     arms, rows = domain.features, domain.rows
     zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
     zero_matrix = jnp.zeros((capacity, capacity), arms.dtype)
-    first_arm_features = rows.take(arms, jnp.zeros((), jnp.int32))
-    points = jnp.broadcast_to(first_arm_features, (capacity, arms.shape[1]))
+    prior_variance = rows.max(jnp.max(diag))
+    first_row = rows.take(arms, jnp.zeros((), jnp.int32))
+    points = jnp.broadcast_to(first_row, (capacity, arms.shape[1]))
     return dict(
         first_arm=first_arm,
         pull_counts=zeros,
@@ -440,9 +441,7 @@ def _prior(
         weights=zero_matrix[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=widths.exact_evidence(
-            count=zero, logdet=zero, prior_variance=rows.max(jnp.max(diag))
-        ),
+        evidence=widths.exact_evidence(count=zero, logdet=zero, prior_variance=prior_variance),
         n_excess_points=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),

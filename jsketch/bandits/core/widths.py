@@ -45,7 +45,7 @@ def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
 class Evidence:
     """The summary of the data on which widths depend: scalars [] of a posterior."""
 
-    count: Array  # t, observations
+    count: Array  # t, the number of observations
     # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
@@ -76,7 +76,7 @@ def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Eviden
 class DirectionsEvidence:
     """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend."""
 
-    count: Array  # [] t, observations
+    count: Array  # [] t, the number of observations
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S with the sketch S
     prior_variance: Array  # [] max_x |x|^2
     shrunk: Array  # [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms

@@ -37,9 +37,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.feature_map(
-            self.features,
-            method="draw",
-            words="RandomFourier or QuadratureFourier, from sketch.fourier",
+            self.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
         )
 
     def init(

@@ -128,7 +128,7 @@ def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     return mean, numbers.outputscale * posterior.kernel.gram(scaled, scaled) - matmul(half.T, half)
 
 
-def draw(posterior: Posterior, u: Array, key: PRNGKey, n_draws: int, n_frequencies: int) -> Array:
+def draw(posterior: Posterior, u: Array, key: PRNGKey, n_draws: int, frequencies: int) -> Array:
     """The values [n_draws,q] at u [q,d] of functions drawn from the posterior, in O(q).
 
     By Matheron's rule, a posterior draw is a prior draw plus the posterior mean given residuals:
@@ -139,11 +139,9 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, n_draws: int, n_frequenci
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
-    fourier = RandomFourier(n_frequencies).draw(
-        posterior.kernel, u.shape[1], frequency_key, u.dtype
-    )
+    fourier = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
     points = jnp.concatenate([data.u, u]) / aligned(numbers.lengthscale, u)
-    normal = jax.random.normal(weight_key, (2 * n_frequencies, n_draws), u.dtype)
+    normal = jax.random.normal(weight_key, (2 * frequencies, n_draws), u.dtype)
     prior = jnp.sqrt(numbers.outputscale) * matmul(features(fourier, points), normal)
     noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), n_draws), u.dtype)
     simulated, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]

@@ -138,7 +138,7 @@ def _subtract_mean(model: Model, data: Data) -> Data:
 
 
 def draw(
-    kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, n_draws: int, n_frequencies: int
+    kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, n_draws: int, frequencies: int
 ) -> Array:
     """Noisy values [n_draws,q] drawn jointly from the posterior at u [q,d], in the units of y. The
     draws are exact for at most MAX_JOINT points, and use random Fourier features for more."""
@@ -148,7 +148,7 @@ def draw(
 
         def draw_functions(data: Data) -> Array:
             posterior = regression.condition(kernel, model.numbers, data)
-            return regression.draw(posterior, u, value_key, n_draws, n_frequencies)
+            return regression.draw(posterior, u, value_key, n_draws, frequencies)
 
         values = regression.at_smallest_capacity(data, draw_functions)
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
