@@ -27,14 +27,14 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 def batch_lengths(horizon: int) -> list[int]:
     """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, T = `horizon`. The last
-    one is cut so that the lengths sum to T. For T >= 3 there are at most ceil(log2 log2 T) + 1
+    batch is cut so that the lengths sum to T. For T >= 3 there are at most ceil(log2 log2 T) + 1
     batches."""
-    batches: list[int] = []
-    previous = 1
-    while sum(batches) < horizon:
-        previous = math.isqrt(horizon * previous - 1) + 1
-        batches.append(min(previous, horizon - sum(batches)))
-    return batches
+    lengths: list[int] = []
+    length = 1
+    while sum(lengths) < horizon:
+        length = math.isqrt(horizon * length - 1) + 1  # the ceiling of the root, exactly
+        lengths.append(min(length, horizon - sum(lengths)))
+    return lengths
 
 
 @struct.dataclass

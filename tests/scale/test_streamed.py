@@ -208,7 +208,7 @@ def test_invalid_files_are_refused(tmp_path):
         file.read(4)
     np.save(tmp_path / "arms.npy", x[:, :1])
     with pytest.raises(ValueError, match=r"has changed .* \[37, 1\] .* \[37, 2\]"):
-        next(file.in_order())
+        next(file.read_in_order())
 
 
 def test_mistakes_are_refused(tmp_path):

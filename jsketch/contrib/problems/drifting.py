@@ -48,7 +48,7 @@ class DriftingArms:
         return (1 - share) * self.anchors[j] + share * self.anchors[following]
 
     def checked(self, bandit: Bandit[Any], key: PRNGKey) -> DriftingArms:
-        bandit.init(self.arms, key)
+        bandit.init(self.arms, key)  # raises ValueError for invalid arms
         return self
 
     def start(self, bandit: Bandit[Any], key: PRNGKey) -> Any:
