@@ -279,8 +279,7 @@ class ProbabilityOfBest(_DrawAcquisition):
         # candidates that may not be picked have draws of -inf
         wins = ((draws >= kth_best[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)
         upper_bound = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
-        tie_break = jnp.argsort(jnp.argsort(upper_bound)).astype(draws.dtype) / (
-            2 * len(upper_bound)
-        )
+        rank = jnp.argsort(jnp.argsort(upper_bound)).astype(upper_bound.dtype)
+        tie_break = rank / (2 * len(rank))
         score = jnp.where(posterior.free, wins + tie_break, -1)
         return lax.top_k(score, size)[1].astype(jnp.int32)

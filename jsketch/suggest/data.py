@@ -246,8 +246,8 @@ def unavailable_candidates(
     """[A] bool for A = `count` candidates, those that may not be picked: the evaluated ones `arms`
     [n] (with `replicates`, only those whose value is NaN), the pending and the excluded ones."""
     unavailable = np.zeros(count, bool)
-    finished = arms[np.isnan(values)] if replicates else arms
-    for rows in (finished, pending, excluded):
+    done_arms = arms[np.isnan(values)] if replicates else arms
+    for rows in (done_arms, pending, excluded):
         unavailable[rows] = True
     return unavailable
 

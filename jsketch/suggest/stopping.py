@@ -23,7 +23,7 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 511  # number of unevaluated candidates, with the largest upper bounds, in the draws
+SHORTLIST = 511  # unevaluated candidates at which f is drawn, with the largest upper bounds
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
 # a rougher model has the lengthscales of the fitted model, divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8

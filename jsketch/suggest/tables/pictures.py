@@ -161,6 +161,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
             axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
                 fontsize=8, fontweight="bold",
                 path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
+    # more characters do not fit below the picture in one line
     is_long = sum(map(len, columns.labels)) > (90 if wide else 40)
     ticks: dict[str, Any] = dict(rotation=35, ha="right") if is_long else dict(ha="center")
     axes.set_xticks(range(shape[1]), columns.labels, **ticks)
