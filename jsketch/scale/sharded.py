@@ -71,8 +71,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
 
 
 def rows_per_device(n_arms: int, n_devices: int, axis: str = AXIS) -> int:
-    """The number of rows of a device, padding included. Raises ValueError for fewer arms than
-    devices."""
+    """Rows of a device, padding included. Raises ValueError for fewer arms than devices."""
     if n_arms < n_devices:
         raise ValueError(
             f"there are {n_arms} arms for {n_devices} devices along the axis {axis!r}: use fewer"

@@ -229,14 +229,13 @@ def padded_data(
     """The library, its evaluations and the inducing points as padded arrays. `unavailable` [A]
     marks the candidates that may not be picked."""
     observed = padded_rows(data.arms[data.observed], never_empty=True)
-    pending = padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     data = data.clipped(model.limits)
     standardized = data.standardized_values(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
-    arrays = (*observed, *numbers, *pending, *inducing, unavailable)
+    arrays = (*observed, *numbers, *padded_rows(data.pending), *inducing, unavailable)
     return choice.PaddedData(data.library.features, *map(jnp.asarray, arrays))
 
 

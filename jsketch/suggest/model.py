@@ -279,13 +279,11 @@ def fit_data(
     points, padded_y = library.features[jnp.asarray(index)], jnp.asarray(y, dtype)
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
     padded = regression.Data(points, padded_y, jnp.asarray(mask), centre=zero, spread=one)
-    start_point = None
+    theta = None
     if start is not None and start.fitted:
         outputscale = (start.scale / deviation) ** 2
-        start_point = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
-    lengthscale, outputscale, noise = _fit_hyperparameters(
-        kernel, padded, fixed, variances, start_point
-    )
+        theta = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
+    lengthscale, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, theta)
     scale, ratio = deviation * float(outputscale) ** 0.5, float(noise / outputscale)
     model = Model(np.asarray(lengthscale, float), ratio, scale, centre, fitted=True, limits=limits)
     if is_exact or data.errors.any():

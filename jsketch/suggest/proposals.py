@@ -270,10 +270,8 @@ class Proposer:
         n = min(len(self.design), len(values))
         while model is None or n <= len(values):
             if n not in self._models:
-                first_values = _replace_failures(values[:n])
-                data = check_data(
-                    library, None, np.arange(n), first_values, pending=(), scaling=True
-                )
+                y = _replace_failures(values[:n])
+                data = check_data(library, None, np.arange(n), y, pending=(), scaling=True)
                 self._models[n] = fit_data(data, lengthscale=None, key=None, start=model)
             model, n = self._models[n], max(n + 1, int(n * REFIT_GROWTH))
         return model

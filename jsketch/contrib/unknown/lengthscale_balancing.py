@@ -163,9 +163,7 @@ class LengthscaleBalancing(Algorithm):
         regret = state.suspected
         if self.rule == "evidence":
             lam = self.base.regularization
-            regret = -self._vmap_learners(
-                state, lambda _, learner_state: log_likelihood_bound(learner_state, lam)
-            )
+            regret = -self._vmap_learners(state, lambda _, s: log_likelihood_bound(s, lam))
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, dimension = state.pulls + 1, state.domain.features.shape[1]
@@ -233,9 +231,7 @@ class LengthscaleBalancing(Algorithm):
         is_out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
         if self.norm_test:
             settings = base.regularization, base.noise_std, base.delta
-            norm = self._vmap_learners(
-                state, lambda _, learner_state: norm_lower_bound(learner_state, *settings)
-            )
+            norm = self._vmap_learners(state, lambda _, s: norm_lower_bound(s, *settings))
             is_out = is_out | (norm > self._candidates(state.domain)[1])
         # one candidate must remain
         return is_out & observed & (~state.ruled_out & ~is_out).any()
