@@ -418,9 +418,8 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
     if kind is None and parsed.note:
         notes.append(f"{table.path}, column '{name}': read as {parsed.note}")
     if kind == "categories" or parsed.kind == "text":
-        return [
-            Feature(name, "category", _category(table, name, guessed=kind is None, notes=notes))
-        ]
+        one_hot = _category(table, name, guessed=kind is None, notes=notes)
+        return [Feature(name, "category", one_hot)]
     try:
         values = table.numbers(name)
         if len(values) > 1 and np.ptp(values) == 0:

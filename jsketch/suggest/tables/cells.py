@@ -141,19 +141,17 @@ class Table:
 
     def _raise_unreadable(self, column: str, parsed: ParsedColumn, bad: np.ndarray) -> None:
         words = self.text(column).iloc[bad]
-        first_word, location = words.iloc[0], self.location(int(bad[0]), column)
-        other_words = words[words != first_word].unique()[: MAX_QUOTED - 1]
+        cell, location = words.iloc[0], self.location(int(bad[0]), column)
+        other_words = words[words != cell].unique()[: MAX_QUOTED - 1]
         quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in other_words)
         examples = f", also {quoted}" if quoted else ""
         count = f" ({bad.size} such cells in all{examples})" if bad.size > 1 else ""
-        if first_word == "":
+        if cell == "":
             cure = f'fill it in, or give --value "{column}" if these are the results'
             raise ValueError(f"{location}: the value is missing{count}: {cure}.{parsed.fault}")
         is_finite = np.isfinite(parsed.values[bad[0]])
         problem = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
-        raise ValueError(
-            f"{location}: the value is '{first_word}', {problem}{count}.{parsed.fault}"
-        )
+        raise ValueError(f"{location}: the value is '{cell}', {problem}{count}.{parsed.fault}")
 
 
 @dataclass(frozen=True)
@@ -230,10 +228,8 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     elif has_commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:
-        unit_names = ", ".join(
-            sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED]
-        )
-        fault = f" The cells have different units: {unit_names}."
+        quoted = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED])
+        fault = f" The cells have different units: {quoted}."
         has_unit = [(match["unit"] or "").strip() == unit for match in matches]
         values = np.where(has_unit, values, np.nan)
     return values, " and ".join(notes), fault
