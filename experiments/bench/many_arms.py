@@ -120,7 +120,7 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     chosen, batch = time_call(lambda: streamed.choose(state))
     batch |= dict(
         inducing_points=int(state.dictionary.size),
-        passes=chosen.chunks / domain.chunks,
+        passes=chosen.n_reads / domain.n_chunks,
         estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
         peak_gigabytes=environment.peak_memory() / 1e9,

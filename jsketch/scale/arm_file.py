@@ -26,13 +26,13 @@ class ArmFile:
 
     path: str
     count: int  # A, number of arms
-    inputs: int  # d, number of features
+    dimension: int  # d
     file_dtype: str
     offset: int  # bytes before the first number
     chunk: int  # R, number of arms in a chunk
 
     @property
-    def chunks(self) -> int:
+    def n_chunks(self) -> int:
         """Number of chunks, C."""
         return -(-self.count // self.chunk)
 
@@ -47,15 +47,15 @@ class ArmFile:
         `dtype`."""
         first = chunk_index * self.chunk
         n_arms = min(self.chunk, self.count - first)
-        offset = self.offset + first * self.inputs * np.dtype(self.file_dtype).itemsize
+        offset = self.offset + first * self.dimension * np.dtype(self.file_dtype).itemsize
         # the pages of a memory map would count as memory of this process
-        values = np.fromfile(self.path, self.file_dtype, n_arms * self.inputs, offset=offset)
-        if values.size < n_arms * self.inputs:
+        values = np.fromfile(self.path, self.file_dtype, n_arms * self.dimension, offset=offset)
+        if values.size < n_arms * self.dimension:
             raise ValueError(
-                f"{self.path} ends before arm {first + values.size // self.inputs}; it had"
+                f"{self.path} ends before arm {first + values.size // self.dimension}; it had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = values.reshape(n_arms, self.inputs)
+        rows = values.reshape(n_arms, self.dimension)
         self._check_finite(range(first, first + n_arms), rows)
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - n_arms, axis=0)])
 
@@ -80,9 +80,9 @@ class ArmFile:
 
         with ThreadPoolExecutor(1) as reader:
             next_rows = reader.submit(load, 0)
-            for chunk_index in range(self.chunks):
+            for chunk_index in range(self.n_chunks):
                 rows = next_rows.result()
-                if chunk_index + 1 < self.chunks:
+                if chunk_index + 1 < self.n_chunks:
                     next_rows = reader.submit(load, chunk_index + 1)
                 yield chunk_index, rows
 
@@ -101,8 +101,8 @@ class ArmFile:
         if current != self:
             raise ValueError(
                 f"{self.path} has changed since it was opened: it has"
-                f" shape [{current.count}, {current.inputs}] in {current.file_dtype}, and had"
-                f" [{self.count}, {self.inputs}] in {self.file_dtype}."
+                f" shape [{current.count}, {current.dimension}] in {current.file_dtype}, and had"
+                f" [{self.count}, {self.dimension}] in {self.file_dtype}."
             )
 
 
@@ -141,6 +141,6 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         raise ValueError(
             f"{name} is in Fortran order: write it again in C order (np.ascontiguousarray)."
         )
-    count, inputs = table.shape
+    count, dimension = table.shape
     checks.memory(0, jnp.float32, arms=count)
-    return ArmFile(name, count, inputs, table.dtype.name, int(table.offset), min(chunk, count))
+    return ArmFile(name, count, dimension, table.dtype.name, int(table.offset), min(chunk, count))

@@ -149,20 +149,20 @@ class Shard(Rows):
         return lax.dynamic_slice_in_dim(padded, self._first_arm(rows), rows, -1)
 
 
-def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError unless the random number of one of `arms` arms can be drawn from the key
+def check_counting(key: PRNGKey, n_arms: int) -> None:
+    """Raises ValueError unless the random number of one of `n_arms` arms can be drawn from the key
     alone, without the random numbers of other arms."""
-    if not _has_counters(key, arms):
+    if not _has_counters(key, n_arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"
             " with jax_threefry_partitionable, such as jax.random.key(0)."
         )
 
 
-def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
-    """The entries `index` [n] of jax.random.uniform of shape (arms,), [n], without drawing the
+def uniform_at(key: PRNGKey, index: Array, n_arms: int, dtype: Any) -> Array:
+    """The entries `index` [n] of jax.random.uniform of shape (n_arms,), [n], without drawing the
     others. Raises what `check_counting` raises."""
-    check_counting(key, arms)
+    check_counting(key, n_arms)
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     return _uniform(key, index.astype(jnp.uint32), dtype)

@@ -91,7 +91,7 @@ class Choice(NamedTuple):
     """A batch, and how it was found."""
 
     query: Query  # with arm numbers of the file
-    chunks: int  # number of chunks that were read, the sweep included
+    n_reads: int  # number of chunks that were read, the sweep included
     # whether a candidate has a larger score than its bound in the float32 sweep; the sweep may then
     # have missed arms of the batch
     incomplete: bool
@@ -201,7 +201,7 @@ class Streamed(struct.Settings):
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
         picks: list[int] = []
-        n_read, n_without_pick = file.chunks, 0
+        n_reads, n_without_pick = file.n_chunks, 0
         while len(picks) < batch_size:
             bound = bounds.max()
             end = dict(limit=jnp.asarray(batch_size, jnp.int32), bound=jnp.asarray(bound, dtype))
@@ -211,7 +211,7 @@ class Streamed(struct.Settings):
             if len(picks) >= batch_size or np.isneginf(bound):
                 break
             n_without_pick = 0 if new_picks.size else n_without_pick + 1
-            if n_without_pick > MAX_REREADS * file.chunks:
+            if n_without_pick > MAX_REREADS * file.n_chunks:
                 raise RuntimeError(
                     f"chunks were read {n_without_pick} times without a pick: use a keep above"
                     f" {self.keep}."
@@ -236,11 +236,11 @@ class Streamed(struct.Settings):
             buffer = _pad_buffer(buffer, n_slots)
             sketch = _posterior_at(state, buffer)
             batch = batch._replace(scores=jnp.asarray(buffer.score))
-            n_read += 1
+            n_reads += 1
         index = np.zeros(bandit.batch, np.int32)
         index[: len(picks)] = picks
         mask = np.arange(bandit.batch) < len(picks)
-        return Choice(Query(jnp.asarray(index), jnp.asarray(mask)), n_read, incomplete)
+        return Choice(Query(jnp.asarray(index), jnp.asarray(mask)), n_reads, incomplete)
 
     def _sweep(
         self, bandit: FixedBKB, state: StreamedState, width: Array
@@ -251,7 +251,7 @@ class Streamed(struct.Settings):
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, chunk_buffers = np.full(file.chunks, -np.inf), []
+        bounds, chunk_buffers = np.full(file.n_chunks, -np.inf), []
         tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
@@ -357,7 +357,7 @@ class Streamed(struct.Settings):
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
             )
         dtype = jnp.float64 if self.screen else domain.dtype
-        shape: Any = jax.ShapeDtypeStruct((2, domain.inputs), dtype)
+        shape: Any = jax.ShapeDtypeStruct((2, domain.dimension), dtype)
         jax.eval_shape(self.bandit.init, Arms(shape), jax.random.key(0))
 
 

@@ -1,8 +1,8 @@
 """Acquisitions choose candidates to evaluate together from the joint posterior of a shortlist.
 
 An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
-those with the largest scores form the shortlist. `choose(posterior, size, key)` picks a batch from
-the shortlist. Scores never rise as variances fall. If the scores of a batch exceed the scores of
+those with the largest scores form the shortlist. `choose(posterior, size, key)` picks `size` of
+them. Scores never rise as variances fall. If the scores of a batch exceed the scores of
 all candidates outside the shortlist, the same batch would be picked from all candidates.
 
 UCB, ExpectedImprovement and LargestVariance pick one candidate after the other. Each pick is

@@ -262,13 +262,13 @@ class _Run:
 
     def evaluate_pending(self, executor: Executor | None) -> None:
         """Runs the pending evaluations within the horizon, and saves each result."""
-        pending = [i for i, e in enumerate(self.evaluations[: self.horizon]) if not e.finished]
+        indices = [i for i, e in enumerate(self.evaluations[: self.horizon]) if not e.finished]
         if executor is None:
-            for i in pending:
+            for i in indices:
                 self._record(i, *self.evaluate(self.evaluations[i].candidate))
             return
         futures = {
-            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in pending
+            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in indices
         }
         try:
             for future in as_completed(futures):
@@ -351,8 +351,8 @@ def _check_arguments(f: Callable[..., Any], space: Any) -> None:
     try:
         signature.bind(**dict.fromkeys(space.names)) if is_space else signature.bind(None)
     except TypeError:
-        called = ", ".join(f"{name}=..." for name in space.names) if is_space else "candidate"
-        raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
+        words = ", ".join(f"{name}=..." for name in space.names) if is_space else "candidate"
+        raise ValueError(f"f is called as f({words}), but is defined as f{signature}.") from None
 
 
 def _is_importable(f: Any) -> bool:

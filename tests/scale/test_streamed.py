@@ -61,7 +61,7 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
         query, chosen = ASK(bandit, state), over_file.choose(file_state)
         batches.append((arms_asked(query).tolist(), arms_asked(chosen.query).tolist()))
         assert not chosen.incomplete
-        reads.append(chosen.chunks)
+        reads.append(chosen.n_reads)
         pending.append((query, chosen.query))
         if pend and t % 2 == 0:
             state, file_state = bandit.pend(state, query), over_file.pend(file_state, chosen.query)

@@ -182,8 +182,8 @@ class LengthscaleBalancing(Algorithm):
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
         """(state, info) after the update of every learner and the test. The info has the width and
-        the size of the candidate that chose the arms. A flag is set if it is set for any active
-        candidate; if an active candidate overflows, the state does not change."""
+        dictionary size of the candidate that chose the arms. A flag is set if it is set for any
+        active candidate; if an active candidate overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
 
