@@ -123,7 +123,7 @@ class KUCBState:
     """The exact posterior of t points, t <= H."""
 
     history: Kors  # a KORS dictionary with mu = lam that contains all points
-    innovations: Array  # [H], L^-1 Y, then zeros
+    innovations: Array  # [H], L^-1 Y as in `KUCB`, then zeros
     evidence: Evidence
 
     @property

@@ -87,8 +87,8 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
 
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
-        planned = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
-        length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
+        lengths = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
+        length = lengths[jnp.minimum(state.batches, lengths.shape[0] - 1)]
         return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

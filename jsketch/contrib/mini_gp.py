@@ -60,9 +60,11 @@ class MiniGP(ExactBandit):
         is_used = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
         best = jnp.max(jnp.where(is_used, posterior.mean[posterior.pulled], -jnp.inf))
         gain = posterior.mean - best
-        positive = sd > 0
-        z = gain / jnp.where(positive, sd, 1)
-        return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
+        is_positive = sd > 0
+        # where the standard deviation is 0, the improvement is certain
+        z = gain / jnp.where(is_positive, sd, 1)
+        improvement = gain * norm.cdf(z) + sd * norm.pdf(z)
+        return jnp.where(is_positive, improvement, jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         unclipped_limit = checks.evaluation_limit(limit)

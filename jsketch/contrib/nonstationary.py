@@ -57,15 +57,15 @@ class DiscountedBKB(BKB):
         query, y = checks.feedback(state.domain, query, y)
         observed = (query.mask & jnp.isfinite(y)).any()
         discount = jnp.asarray(self.discount, y.dtype)
-        valid = (discount > 0) & (discount <= 1)
-        factor = jnp.where(observed & valid, discount, 1)
+        is_valid = (discount > 0) & (discount <= 1)
+        factor = jnp.where(observed & is_valid, discount, 1)
         discounted = replace(
             state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
         )
         new, info = super().tell(discounted, query, y, key)
         # on overflow `super().tell` returns the discounted state
         new = sketched.select_state(info.overflow, state, new)
-        return new, replace(info, nonfinite=info.nonfinite | ~valid)
+        return new, replace(info, nonfinite=info.nonfinite | ~is_valid)
 
 
 @struct.dataclass

@@ -133,7 +133,7 @@ class Sharded(Algorithm):
             return replace(self.bandit.init(domain, key, data=evaluations), domain=None)
 
         mapped_init = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shapes))
-        # without jit, each operation of the refresh would be compiled separately
+        # without jit, each operation of `init` would be compiled separately
         state = (mapped_init if history is None else jax.jit(mapped_init))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))

@@ -265,7 +265,9 @@ def fit_data(
     if len(values) < MIN_VALUES or weighted_moments(values, 0 * values, arms).deviation == 0:
         centre = float(values[0]) if len(values) else 0.0
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
-        return Model(start_lengthscale, ratio, 1.0, centre, fitted=False, limits=limits)
+        return Model(
+            start_lengthscale, ratio, scale=1.0, centre=centre, fitted=False, limits=limits
+        )
     key = jax.random.key(0) if key is None else key
     is_exact = len(values) <= LARGEST_EXACT
     rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)

@@ -58,7 +58,11 @@ def read(options: argparse.Namespace) -> Inputs:
         value_needed=options.value_given and not options.observations,
     )
     kinds = tables.Kinds(
-        options.categories, options.sequence, options.bits, options.protein, options.smiles
+        categories=options.categories,
+        sequences=options.sequence,
+        bits=options.bits,
+        proteins=options.protein,
+        smiles=options.smiles,
     )
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
