@@ -52,8 +52,8 @@ nb_merge_streams = True
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(DOCS / "_build" / "compiled"))
 if os.environ.get("JSKETCH_DOCS_SMALL") == "1":
     # most of the time of small notebooks is compilation
-    quick = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    os.environ.setdefault("XLA_FLAGS", quick)
+    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ.setdefault("XLA_FLAGS", flags)
 # tqdm looks for widgets, which the page does not need
 os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
 # notebooks call the command jsketch-suggest of this environment
@@ -139,7 +139,7 @@ class Names(Autosummary):
 
 def setup(app) -> None:
     app.add_directive("names", Names)
-    app.connect("autodoc-process-docstring", docstrings.of_object)
+    app.connect("autodoc-process-docstring", docstrings.convert)
     app.connect("autodoc-skip-member", without_aliases)
     app.connect("html-page-context", unbroken_options)
     app.connect("include-read", links_to_pages)

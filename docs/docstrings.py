@@ -14,7 +14,7 @@ EMPTY = "\\"  # an empty paragraph
 BULLET = re.compile(r"(- |\d+\. )")
 
 
-def of_object(app, what, name, obj, options, lines) -> None:
+def convert(app, what, name, obj, options, lines) -> None:
     """The handler of Sphinx's event autodoc-process-docstring: rewrites `lines` in place."""
     text = "\n".join(lines)
     lines[:] = _converted(text)

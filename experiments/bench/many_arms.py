@@ -116,11 +116,11 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     streamed = Streamed(FIXED, screen=screen)
     data = FileEvaluations(observed, rewards, "leverage")
     state, init = time_call(lambda: streamed.init(domain, jax.random.key(0), data=data))
-    _, reading = time_call(lambda: [None for _ in domain.in_order()])
+    _, reading = time_call(lambda: [None for _ in domain.read_in_order()])
     chosen, batch = time_call(lambda: streamed.choose(state))
     batch |= dict(
         inducing_points=int(state.dictionary.size),
-        passes=chosen.chunks / domain.chunks,
+        passes=chosen.n_reads / domain.n_chunks,
         estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
         peak_gigabytes=environment.peak_memory() / 1e9,

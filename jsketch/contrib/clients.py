@@ -35,14 +35,14 @@ from jsketch.sketch import nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
-def check_points(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
+def check_points(clients: int, x: Any, n_axes: int, dimension: int | None = None) -> Array:
     """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes), as an
     array. Raises ValueError for an empty array, for values that are not finite, and for a shape
-    that does not agree with `clients` and `inputs`."""
+    that does not agree with `clients` and `dimension`."""
     x = checks.real("the points of clients", x)
-    d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
-    if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
-        shape = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
+    d = (x.shape[-1] if x.ndim else 1) if dimension is None else dimension
+    if x.ndim != n_axes or x.shape[0] != clients or x.shape[-1] != d:
+        shape = f"[{clients}, C, {d}]" if n_axes == 3 else f"[{clients}, {d}]"
         raise ValueError(
             f"the points of {clients} clients must have the shape {shape}; {x.shape} was given."
         )
@@ -92,7 +92,7 @@ class IndependentClients(struct.Settings):
     def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
         """The indices [N] int32 of the candidates [N,C,d] to play. Raises ValueError as
         `check_points` does."""
-        x = check_points(self.clients, candidates, 3)
+        x = check_points(self.clients, candidates, n_axes=3)
         keys = jax.random.split(key, self.clients)
         return jax.vmap(self.bandit.ask)(state.states, x, keys)
 
@@ -102,7 +102,8 @@ class IndependentClients(struct.Settings):
         """(state, info) after every client i has observed the reward y[i] of its point x[i], where
         x is [N,d] and y is [N]. If one client overflows, no state changes. `dictionary_size` and
         `width` of the info are the largest of all clients. Raises ValueError as `ask` does."""
-        x, y = check_points(self.clients, x, 2), check_rewards(self.clients, y)
+        x = check_points(self.clients, x, n_axes=2)
+        y = check_rewards(self.clients, y)
         keys = jax.random.split(key, self.clients)
         states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
         overflow = info.overflow.any()
@@ -201,9 +202,9 @@ class SharedEmbedding(widths.KernelBandit):
         checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
-        history = Arms(jnp.zeros((slots, dimension), dtype))
-        sketch = sketched.start(history, kernel, regularization, capacity, key, None)
-        zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, history.features.dtype)
+        domain = Arms(jnp.zeros((slots, dimension), dtype))
+        sketch = sketched.start(domain, kernel, regularization, capacity, key, history=None)
+        zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, domain.features.dtype)
         state = EmbeddingState(
             sketch=sketch,
             used=zero,
@@ -212,7 +213,7 @@ class SharedEmbedding(widths.KernelBandit):
             weight_covariance=jnp.zeros((self.clients, capacity, capacity), zeros.dtype),
             moment=jnp.zeros((self.clients, capacity), zeros.dtype),
             variance_sum=zeros,
-            evidence=ClientEvidence(*[zeros] * 6),
+            evidence=ClientEvidence(**{f.name: zeros for f in fields(ClientEvidence)}),
             sent=zeros[0],
             sent_as_data=zeros[0],
             exchanges=zero,
@@ -241,9 +242,9 @@ class SharedEmbedding(widths.KernelBandit):
         """The widths of the clients, [N]."""
         return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
 
-    def _check_points(self, state: EmbeddingState, x: Any, axes: int) -> Array:
+    def _check_points(self, state: EmbeddingState, x: Any, n_axes: int) -> Array:
         features = state.sketch.domain.features
-        x = check_points(self.clients, x, axes, features.shape[1])
+        x = check_points(self.clients, x, n_axes, features.shape[1])
         x = jnp.asarray(x, features.dtype)
         checks.kernel_inputs(self.kernel, x.reshape(-1, x.shape[-1]))
         return x
@@ -270,7 +271,7 @@ class SharedEmbedding(widths.KernelBandit):
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
         """The indices [N] int32 of the candidates [N,C,d] to play, drawn uniformly while
         the dictionary is empty. Raises ValueError as `check_points` does."""
-        x = self._check_points(state, candidates, 3)
+        x = self._check_points(state, candidates, n_axes=3)
         started = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
         return jax.vmap(argmax_or_uniform, (0, None, 0))(self.scores(state, x), started, keys)
@@ -283,7 +284,7 @@ class SharedEmbedding(widths.KernelBandit):
         changes no posterior. If the history or the dictionary overflows, the state does not change.
         Raises ValueError as `ask` does."""
         n = self.clients
-        x = self._check_points(state, x, 2)
+        x = self._check_points(state, x, n_axes=2)
         y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
         finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
@@ -320,8 +321,8 @@ class SharedEmbedding(widths.KernelBandit):
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
-        direction, e = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
-        lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, e)
+        direction, embedded_variance = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
+        lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, embedded_variance)
         evidence, sketch = state.evidence, state.sketch
         prior_variance = jnp.maximum(
             sketch.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
@@ -346,7 +347,7 @@ class SharedEmbedding(widths.KernelBandit):
                 information=evidence.information + weight * jnp.log1p(variance),
                 information_sketched=evidence.information_sketched
                 + weight * jnp.log1p(widths.ALPHA * variance),
-                logdet=evidence.logdet + weight * jnp.log1p(e),
+                logdet=evidence.logdet + weight * jnp.log1p(embedded_variance),
                 residual_sum=evidence.residual_sum + weight * residual,
                 prior_variance=jnp.full_like(evidence.prior_variance, prior_variance),
             ),
@@ -358,26 +359,29 @@ def _exchange(
 ) -> tuple[EmbeddingState, Info]:
     """(state, info) after an exchange, which draws the dictionary and projects all observations."""
     (state, info), (bandit, key) = carry, arguments
-    old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
-    index = jnp.minimum(state.last + slots, old.domain.count - 1)
+    sketch, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
+    index = jnp.minimum(state.last + slots, sketch.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
     y = state.rewards
-    feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-    uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
-    sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)
-    m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, n_rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
-    point_floats, sum_floats = inputs * m, m * (m + 1)
+    feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+    uniform = _fitting_uniform(bandit, sketch, feedback, key) if bandit.scale_to_capacity else None
+    new_sketch, info = sketched.apply_feedback(
+        sketch, feedback, query, info.width, key, bandit, uniform
+    )
+    m = new_sketch.dictionary.size.astype(state.sent.dtype)
+    dimension, n_rewards = sketch.domain.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
+    # numbers in the m inducing points, and in the sums of z z^T and y z
+    point_floats, sum_floats = dimension * m, m * (m + 1)
     new = replace(
-        bandit._after_exchange(state, sketch),
+        bandit._after_exchange(state, new_sketch),
         sent=state.sent + point_floats + bandit.clients * (point_floats + 2 * sum_floats),
-        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * n_rewards,
+        sent_as_data=state.sent_as_data + bandit.clients * (dimension + 1) * n_rewards,
         exchanges=state.exchanges + 1,
     )
     return new, info
 
 
-def _scaled_draw(
+def _fitting_uniform(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
     """The uniform numbers of a draw that fits into the capacity, with 1 for points that must not

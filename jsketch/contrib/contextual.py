@@ -6,7 +6,7 @@ resamples its dictionary as BKB and BBKB do.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -113,8 +113,9 @@ def info_of_reward(
 
 def empty_info(width: Array) -> Info:
     """The info of a round that observes nothing."""
-    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Info(zero, zero, zero, width, false, false, false, false)
+    counts = dict.fromkeys(("batch_size", "observed", "dictionary_size"), jnp.zeros((), jnp.int32))
+    flags = dict.fromkeys(("overflow", "truncated", "nonfinite", "imprecise"), jnp.zeros((), bool))
+    return Info(**counts, width=width, **flags)
 
 
 @struct.dataclass
@@ -122,7 +123,7 @@ class KUCBState:
     """The exact posterior of t points, t <= H."""
 
     history: Kors  # a KORS dictionary with mu = lam that contains all points
-    innovations: Array  # [H], L^-1 Y, then zeros
+    innovations: Array  # [H], L^-1 Y as in `KUCB`, then zeros
     evidence: Evidence
 
     @property
@@ -160,7 +161,7 @@ class KUCB(ContextualUCB):
         return KUCBState(
             history=kors.empty(origin, self.max_history),
             innovations=jnp.zeros(self.max_history, origin.dtype),
-            evidence=widths.exact_evidence(zero, zero, zero),
+            evidence=widths.exact_evidence(count=zero, logdet=zero, prior_variance=zero),
         )
 
     def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
@@ -178,7 +179,7 @@ class KUCB(ContextualUCB):
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
-        history, before = state.history, state.evidence
+        history, evidence = state.history, state.evidence
         row, residual = (values[0] for values in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         overflow = finite & (history.used >= history.points.shape[0])
@@ -186,28 +187,29 @@ class KUCB(ContextualUCB):
         sampling = Sampling(mu=self.regularization)
         error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = error / jnp.sqrt(residual + self.regularization)
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
-        evidence = widths.exact_evidence(
-            before.count + observed.astype(x.dtype),
-            before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
-            jnp.where(observed, prior, before.prior_variance),
+        prior_variance = jnp.maximum(evidence.prior_variance, self.kernel.diag(x[None])[0])
+        information = jnp.log1p(residual / self.regularization)
+        new_evidence = widths.exact_evidence(
+            count=evidence.count + observed.astype(x.dtype),
+            logdet=evidence.logdet + jnp.where(observed, information, 0),
+            prior_variance=jnp.where(observed, prior_variance, evidence.prior_variance),
         )
         probability = jnp.ones((), x.dtype)
         new = KUCBState(
             history=kors.join(history, sampling, x, probability, row, residual, observed),
             innovations=put_if(observed, state.innovations, history.used, innovation),
-            evidence=evidence,
+            evidence=new_evidence,
         )
         info, nonfinite = empty_info(self.confidence_width(state)), ~jnp.isfinite(innovation)
         return new, info_of_reward(info, y, observed, new.history.used, overflow, nonfinite)
 
     def grow(self, state: KUCBState) -> KUCBState:
         """The same state with capacity for twice as many rewards."""
-        size = state.innovations.shape[0]
+        capacity = state.innovations.shape[0]
         return replace(
             state,
-            history=kors.grow(state.history, 2 * size),
-            innovations=jnp.pad(state.innovations, (0, size)),
+            history=kors.grow(state.history, 2 * capacity),
+            innovations=jnp.pad(state.innovations, (0, capacity)),
         )
 
 
@@ -271,7 +273,8 @@ class EKUCB(ContextualUCB):
         origin = self._checked_origin(dimension, key, dtype)
         stream = in_dtype(self._forecaster(), origin.dtype).init(origin, key)
         zero = jnp.zeros((), origin.dtype)
-        return EKState(stream, GrowingEvidence(zero, zero, zero, zero))
+        evidence = GrowingEvidence(**{f.name: zero for f in fields(GrowingEvidence)})
+        return EKState(stream, evidence)
 
     def _forecaster(self) -> NystromAWV:
         return NystromAWV(
@@ -298,18 +301,20 @@ class EKUCB(ContextualUCB):
         # with a limit of zero examples `advance` does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
         stream, n_observed, forecast = _advance(self._forecaster(), state.stream, x, y, limit)
-        observed, before = n_observed > 0, state.evidence
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
-        evidence = GrowingEvidence(
-            count=before.count + observed.astype(x.dtype),
-            information=before.information + jnp.where(observed, jnp.log1p(variance), 0),
-            information_sketched=before.information_sketched
+        observed, evidence = n_observed > 0, state.evidence
+        prior_variance = jnp.maximum(evidence.prior_variance, self.kernel.diag(x[None])[0])
+        new_evidence = GrowingEvidence(
+            count=evidence.count + observed.astype(x.dtype),
+            information=evidence.information + jnp.where(observed, jnp.log1p(variance), 0),
+            information_sketched=evidence.information_sketched
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
-            prior_variance=jnp.where(observed, prior, before.prior_variance),
+            prior_variance=jnp.where(observed, prior_variance, evidence.prior_variance),
         )
         info = empty_info(self.confidence_width(state))
-        size_and_flags = forecast.dictionary_size, forecast.overflow, forecast.nonfinite
-        return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
+        info = info_of_reward(
+            info, y, observed, forecast.dictionary_size, forecast.overflow, forecast.nonfinite
+        )
+        return EKState(stream, new_evidence), info
 
     def grow(self, state: EKState) -> EKState:
         """The same state with more capacity where the dictionary or the history is full."""
@@ -351,7 +356,7 @@ class CBBKB(ContextualUCB):
 
     Zenati et al. (AISTATS 2022) compare EK-UCB with CBBKB and CBKB. The dictionary is drawn from
     all played points when 1 + the sum of the variances of the points since the last draw exceeds
-    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1); an empty one, after every reward.
+    C = `ratio` (Calandriello et al., ICML 2020, Lemma 1), or is empty.
     The posterior uses every reward immediately. Let s run over the points since the last draw,
     P = (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
     rewards, on the dictionary of that draw, is (THEORY 6.6)
@@ -404,10 +409,8 @@ class CBBKB(ContextualUCB):
         new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
         observed = usable & ~info.overflow
         new = jax.tree.map(partial(jnp.where, observed), new, state)
-        size, overflow = (
-            new.points.sketch.dictionary.size,
-            info.overflow | (jnp.isfinite(y) & is_full),
-        )
+        size = new.points.sketch.dictionary.size
+        overflow = info.overflow | (jnp.isfinite(y) & is_full)
         return new, info_of_reward(info, y, observed, size, overflow, info.nonfinite)
 
     def grow(self, state: CBBKBState) -> CBBKBState:
@@ -418,8 +421,8 @@ class CBBKB(ContextualUCB):
         if int(points.used) >= slots:
             return replace(state, points=bandit.extend(points, 2 * slots))
         points = bandit.grow(points, 2 * points.capacity)
-        extra = points.capacity - state.moment.shape[0]
-        return replace(state, points=points, moment=jnp.pad(state.moment, (0, extra)))
+        n_new = points.capacity - state.moment.shape[0]
+        return replace(state, points=points, moment=jnp.pad(state.moment, (0, n_new)))
 
 
 def _end_batch(

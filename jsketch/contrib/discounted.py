@@ -103,45 +103,52 @@ class DiscountedPKAWV(Forecaster):
     ) -> tuple[DiscountedState, Array, ForecastInfo]:
         z, learn = self.features.features(x), jnp.isfinite(y)
         learn_rows = partial(self._learn_rows, z=z, y=y)
-        new, g, h = discounting.learn_in_short_blocks(self.discount, learn_rows, state, learn, z)
+        new, means, leverages = discounting.learn_in_short_blocks(
+            self.discount, learn_rows, state, learn, like=z
+        )
         new = discounting.symmetrize_if_discounted(new, self.discount)
-        return new, awv_prediction(g, h, self.penalize_current), self._info(new, y, z, h)
+        predictions = awv_prediction(means, leverages, self.penalize_current)
+        return new, predictions, self._info(new, y, z, leverages)
 
     def _learn_rows(
         self, state: DiscountedState, learn: Array, z: Array, y: Array
     ) -> tuple[DiscountedState, Array, Array]:
-        """(state, g [B], h [B]) of `learn_block` with the discount."""
+        """(state, means [B], leverages [B]) of `learn_block` with the discount."""
         labelled = state.labelled + learn.sum(dtype=jnp.int32)
-        roots, discount = discounting.block_discounts(self.discount, learn, z)
+        roots, discount = discounting.block_discounts(self.discount, learn, like=z)
         if self.renew:
             z = _interleaved(z, self._renewal_rows(state, z, learn))
             y = _interleaved(y, jnp.zeros_like(y))
             learn, roots = jnp.repeat(learn, 2), jnp.repeat(roots, 2)
-        inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn, roots)
-        stride = 2 if self.renew else 1
+        inverse, weights, means, leverages = learn_block(
+            state.inverse, state.weights, z, y, learn, roots
+        )
+        stride = 2 if self.renew else 1  # renewal rows have no prediction
         new = DiscountedState(inverse / discount, weights, labelled)
-        return new, g[::stride], h[::stride]
+        return new, means[::stride], leverages[::stride]
 
     def _renewal_rows(self, state: DiscountedState, z: Array, learn: Array) -> Array:
         lam, discount = self.regularization, self.discount
-        return discounting.renewal_rows(lam, discount, state.labelled, learn, z)
+        return discounting.renewal_rows(lam, discount, state.labelled, learn, like=z)
 
     def _info(self, state: DiscountedState, y: Array, z: Array, leverage: Array) -> ForecastInfo:
         """The info after examples with labels y [B], features z [B,r] and leverages [B]."""
         info = info_after(len(state.weights), y, state.weights)
         winds_up = discounting.winds_up(state.inverse, z, leverage, jnp.isfinite(y))
+        # windup is reported as nonfinite: predictions soon become wrong
         return replace(info, nonfinite=info.nonfinite | winds_up)
 
 
-def _interleaved(rows: Array, between: Array) -> Array:
-    """An array [2B, ...] in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
-    return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
+def _interleaved(rows: Array, other_rows: Array) -> Array:
+    """An array [2B, ...] in which row i of `other_rows` [B, ...] follows row i of `rows`."""
+    return jnp.stack([rows, other_rows], axis=1).reshape(-1, *rows.shape[1:])
 
 
 @struct.dataclass
 @one_dtype
 class DiscountedKernelAWV(KernelAWV):
-    """Kernel-AWV on K_tt + lam diag(gamma, ..., gamma^t). Labelled example t costs O(t d + t^2).
+    """Kernel-AWV with lam diag(gamma, ..., gamma^t) in place of lam I for t labelled examples.
+    Example t costs O(t d + t^2).
 
     The regularization decays; therefore long streams end with an error (windup, see `discounting`).
     This class is for comparisons; use `DiscountedPKAWV` for applications.
@@ -161,8 +168,9 @@ class DiscountedKernelAWV(KernelAWV):
         new, info = super().update(state, x, y, key)
         squared_pivot = self._row(state, x)[1]
         relative_error = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
-        winds_up = (new.used > state.used) & (relative_error > discounting.LARGEST_WINDUP)
+        winds_up = (new.used > state.used) & (relative_error > discounting.LARGEST_RELATIVE_ERROR)
+        # reported as nonfinite, like the windup of `DiscountedPKAWV`
         return new, replace(info, nonfinite=info.nonfinite | winds_up)
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        return self.regularization * discounting.gamma_power(self.discount, state.used + 1, x)
+        return self.regularization * discounting.gamma_power(self.discount, state.used + 1, like=x)

@@ -36,10 +36,10 @@ from jax.typing import ArrayLike
 from jsketch import checks
 from jsketch.linalg import matmul
 
-# The limit of eps |z|^2 |A^-1|. For dependent features and gamma = 0.9 and 0.95 the measured errors
-# of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
-# 1.4e-2 for `DiscountedKernelAWV`; after 50 further examples they are 0.5.
-LARGEST_WINDUP = 1e-2
+# The limit of eps |z|^2 |A^-1|, an estimate of the relative error of predictions. For dependent
+# features and gamma = 0.9 and 0.95 the measured errors at the limit are at most 5e-3 of the labels
+# in blocks, 8e-3 in single steps and 1.4e-2 for `DiscountedKernelAWV`; 50 examples later, 0.5.
+LARGEST_RELATIVE_ERROR = 1e-2
 # the least gamma^e in a block, with e as in `block_discounts`; the last pivots of a block are
 # differences, which lose about log10(gamma^-e) digits
 LEAST_DISCOUNT = 1e-3
@@ -52,8 +52,8 @@ def check_discount(discount: Any) -> None:
 
 
 def gamma_of(discount: Any, like: Array) -> Array:
-    """The discount [] in the dtype of `like`. A traced discount outside (0, 1] becomes NaN, and so
-    do predictions, which sets `info.nonfinite`."""
+    """The discount [] in the dtype of `like`. A traced discount outside (0, 1] becomes NaN;
+    predictions then are NaN too, and `info.nonfinite` is set."""
     gamma = jnp.asarray(discount, like.dtype)
     return jnp.where((gamma > 0) & (gamma <= 1), gamma, jnp.nan)
 
@@ -64,11 +64,12 @@ def gamma_power(discount: Any, exponents: Array, like: Array) -> Array:
 
 
 def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
-    """(gamma^(e/2) [B], gamma^n []) of a block in which `learn` [B] bool marks n examples. The
-    exponent e of an example is 1 + the number of marked examples before it in the block."""
+    """(roots gamma^(e/2) [B], product gamma^n []) of the discounts in a block, where `learn` [B]
+    bool marks n examples, and e is 1 + the number of marked examples before an example."""
     cumulative = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (cumulative + (~learn).astype(jnp.int32)).astype(like.dtype)
-    return gamma_of(discount, like) ** (exponents / 2), gamma_power(discount, cumulative[-1], like)
+    roots = gamma_of(discount, like) ** (exponents / 2)
+    return roots, gamma_power(discount, cumulative[-1], like=like)
 
 
 def renewal_rows(
@@ -77,15 +78,16 @@ def renewal_rows(
     """Rows [B,r] to be learned with label zero: row b follows example b, and is zero unless `learn`
     [B] marks it. The row after labelled example t restores the regularization lam of feature t
     modulo r; `labelled` [] examples precede the block. `like` [B,r] sets the shape and dtype."""
-    size = like.shape[1]
+    n_features = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
-    # the fraction that remains since the last renewal, r examples ago, or since the start
-    remaining = gamma_power(discount, jnp.minimum(count, size), like)
+    # the fraction of lam that remains since the last renewal, r examples ago, or since the start
+    remaining = gamma_power(discount, jnp.minimum(count, n_features), like=like)
     lam = jnp.asarray(regularization, like.dtype)
     # before the first label the missing fraction is zero, at which the root has no derivative
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
-    chosen = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
-    return jnp.where(learn[:, None] & chosen, missing[:, None], 0)
+    index = jnp.arange(n_features, dtype=jnp.int32)
+    is_renewed = ((count - 1) % n_features)[:, None] == index[None, :]
+    return jnp.where(learn[:, None] & is_renewed, missing[:, None], 0)
 
 
 def learn_in_short_blocks(
@@ -95,23 +97,24 @@ def learn_in_short_blocks(
     learn: Array,
     like: Array,
 ) -> tuple[Any, Array, Array]:
-    """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, called for blocks of as many rows as
-    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger discount."""
+    """(state, predictions g [B], leverages h [B]) of `learn_rows(state, learn [B])`. It is called
+    for blocks of as many rows as LEAST_DISCOUNT permits, which are 65 for a discount of 0.9."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero
     length = jnp.log(LEAST_DISCOUNT) / jnp.log(jnp.minimum(gamma, 0.999999))
     length = jnp.clip(length.astype(jnp.int32), 1, len(learn))
 
-    def step(i: Array, before: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
-        state, g, h = before
+    def step(i: Array, carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        state, g, h = carry
         in_block = rows // length == i
         state, new_g, new_h = learn_rows(state, learn & in_block)
         return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
     # the first block, usually the only one, is not in the loop: the loop would change the last bits
-    first = learn_rows(state, learn & (rows < length))
-    return lax.fori_loop(jnp.ones_like(length), (len(learn) + length - 1) // length, step, first)
+    first_block = learn_rows(state, learn & (rows < length))
+    n_blocks = (len(learn) + length - 1) // length
+    return lax.fori_loop(jnp.ones_like(length), n_blocks, step, first_block)
 
 
 def symmetrize_if_discounted(state: Any, discount: Any) -> Any:
@@ -126,8 +129,8 @@ def winds_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
     """Whether A^-1 is so large that rounding errors dominate predictions, [] bool. `inverse` [r,r]
     is A^-1 after the update with those rows of z [B,r] that `learn` [B] marks, and `leverage` [B]
     are their leverages before this update."""
-    # The update subtracted terms of the size of a leverage from A^-1. The diagonal of A^-1 is large
+    # The update subtracted terms as large as a leverage from A^-1. The diagonal of A^-1 is large
     # in directions without examples.
     growth = matmul(jnp.square(z), jnp.diagonal(inverse))
     largest = jnp.max(jnp.where(learn, jnp.maximum(growth, leverage), 0))
-    return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP
+    return jnp.finfo(z.dtype).eps * largest > LARGEST_RELATIVE_ERROR

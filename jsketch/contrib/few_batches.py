@@ -27,14 +27,14 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 def batch_lengths(horizon: int) -> list[int]:
     """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, T = `horizon`. The last
-    one is cut so that the lengths sum to T. For T >= 3 there are at most ceil(log2 log2 T) + 1
+    batch is cut so that the lengths sum to T. For T >= 3 there are at most ceil(log2 log2 T) + 1
     batches."""
-    batches: list[int] = []
-    previous = 1
-    while sum(batches) < horizon:
-        previous = math.isqrt(horizon * previous - 1) + 1
-        batches.append(min(previous, horizon - sum(batches)))
-    return batches
+    lengths: list[int] = []
+    length = 1
+    while sum(lengths) < horizon:
+        length = math.isqrt(horizon * length - 1) + 1  # the ceiling of the root, exactly
+        lengths.append(min(length, horizon - sum(lengths)))
+    return lengths
 
 
 @struct.dataclass
@@ -87,8 +87,8 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
 
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
-        planned = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
-        length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
+        lengths = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
+        length = lengths[jnp.minimum(state.batches, lengths.shape[0] - 1)]
         return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -60,9 +60,11 @@ class MiniGP(ExactBandit):
         is_used = jnp.arange(state.capacity, dtype=jnp.int32) < posterior.used
         best = jnp.max(jnp.where(is_used, posterior.mean[posterior.pulled], -jnp.inf))
         gain = posterior.mean - best
-        positive = sd > 0
-        z = gain / jnp.where(positive, sd, 1)
-        return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
+        is_positive = sd > 0
+        # where the standard deviation is 0, the improvement is certain
+        z = gain / jnp.where(is_positive, sd, 1)
+        improvement = gain * norm.cdf(z) + sd * norm.pdf(z)
+        return jnp.where(is_positive, improvement, jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         unclipped_limit = checks.evaluation_limit(limit)
@@ -83,10 +85,10 @@ class MiniGP(ExactBandit):
         )
 
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm, but at least s / (1 + t S) / 2, where s is its prior variance
-        and S the largest prior variance: half of the least possible variance after t observations.
-        Near a pulled arm rounding leaves a variance of 0, with which a batch would have only one
-        evaluation, or of 1e-17, with which it would have `max_batch`."""
+        """The variance [] of an arm, or half of its least possible value if that is larger. After t
+        observations this value is s / (1 + t S), with s the prior variance of the arm and S the
+        largest prior variance. Near a pulled arm rounding leaves a variance of 0, with which a
+        batch would have only one evaluation, or of 1e-17, with which it would have `max_batch`."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
@@ -99,7 +101,7 @@ class MiniGP(ExactBandit):
         """(state, info) after the rewards of one arm, which the posterior contains as one
         observation of their mean. Raises ValueError for a second arm."""
         query, y = checks.feedback(state.domain, query, y)
-        arm, y = _one_arm(query, y)
+        arm, y = _arm_and_rewards(query, y)
         observed = query.mask & jnp.isfinite(y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
@@ -115,8 +117,8 @@ class MiniGP(ExactBandit):
         return replace(new, posterior=posterior), info
 
 
-def _one_arm(query: Query, y: Array) -> tuple[Array, Array]:
-    """(arm [], rewards [B]) of a query that repeats one arm, the arm of its first slot in use.
+def _arm_and_rewards(query: Query, y: Array) -> tuple[Array, Array]:
+    """(arm [], rewards [B]) of a query that repeats the arm of its first slot in use.
     Raises ValueError for a second arm. Under tracing, rewards of a second arm become infinite
     instead: they are ignored and set `info.nonfinite`."""
     arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]

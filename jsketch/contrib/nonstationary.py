@@ -57,15 +57,15 @@ class DiscountedBKB(BKB):
         query, y = checks.feedback(state.domain, query, y)
         observed = (query.mask & jnp.isfinite(y)).any()
         discount = jnp.asarray(self.discount, y.dtype)
-        valid = (discount > 0) & (discount <= 1)
-        factor = jnp.where(observed & valid, discount, 1)
+        is_valid = (discount > 0) & (discount <= 1)
+        factor = jnp.where(observed & is_valid, discount, 1)
         discounted = replace(
             state, pull_counts=factor * state.pull_counts, reward_sums=factor * state.reward_sums
         )
         new, info = super().tell(discounted, query, y, key)
         # on overflow `super().tell` returns the discounted state
         new = sketched.select_state(info.overflow, state, new)
-        return new, replace(info, nonfinite=info.nonfinite | ~valid)
+        return new, replace(info, nonfinite=info.nonfinite | ~is_valid)
 
 
 @struct.dataclass
@@ -150,11 +150,12 @@ def slide_window(
         arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving_arm))
         reward = jnp.where(observed[i], y[i], window.rewards[slot])
         rewards = window.rewards.at[slot].set(reward)
-        # the sums are recomputed, because the subtraction of a reward leaves a rounding error
+        # the sums are recomputed, because the subtraction of a reward leaves a rounding error;
+        # mode="drop" ignores the arm A of a free slot
         for arm in (leaving_arm, query.index[i]):
-            of_arm = arms == arm
-            pulls = pulls.at[arm].set(of_arm.sum(dtype=pulls.dtype), mode="drop")
-            sums = sums.at[arm].set(jnp.where(of_arm, rewards, 0).sum(), mode="drop")
+            is_arm = arms == arm
+            pulls = pulls.at[arm].set(is_arm.sum(dtype=pulls.dtype), mode="drop")
+            sums = sums.at[arm].set(jnp.where(is_arm, rewards, 0).sum(), mode="drop")
         slot = (slot + observed[i].astype(jnp.int32)) % arms.shape[0]
         return Window(arms, rewards, slot), pulls, sums
 

@@ -25,14 +25,14 @@ class ArmFile:
     """The domain that `Streamed` takes. `open_arms` returns it."""
 
     path: str
-    count: int  # A
-    inputs: int  # d
+    count: int  # A, number of arms
+    dimension: int  # d
     file_dtype: str
     offset: int  # bytes before the first number
     chunk: int  # R, number of arms in a chunk
 
     @property
-    def chunks(self) -> int:
+    def n_chunks(self) -> int:
         """Number of chunks, C."""
         return -(-self.count // self.chunk)
 
@@ -46,20 +46,21 @@ class ArmFile:
         Raises ValueError if the file has become shorter, and for a value that is not finite in
         `dtype`."""
         first = chunk_index * self.chunk
-        size = min(self.chunk, self.count - first)
-        offset = self.offset + first * self.inputs * np.dtype(self.file_dtype).itemsize
+        n_arms = min(self.chunk, self.count - first)
+        offset = self.offset + first * self.dimension * np.dtype(self.file_dtype).itemsize
         # the pages of a memory map would count as memory of this process
-        values = np.fromfile(self.path, self.file_dtype, size * self.inputs, offset=offset)
-        if values.size < size * self.inputs:
+        values = np.fromfile(self.path, self.file_dtype, n_arms * self.dimension, offset=offset)
+        if values.size < n_arms * self.dimension:
             raise ValueError(
-                f"{self.path} ends before arm {first + values.size // self.inputs}; it had"
+                f"{self.path} ends before arm {first + values.size // self.dimension}; it had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = self._check_finite(range(first, first + size), values.reshape(size, self.inputs))
-        return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
+        rows = values.reshape(n_arms, self.dimension)
+        self._check_finite(range(first, first + n_arms), rows)
+        return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - n_arms, axis=0)])
 
-    def _check_finite(self, indices: Any, rows: np.ndarray) -> np.ndarray:
-        """The rows [n, d] of the arms `indices` [n]. Raises ValueError unless all are finite."""
+    def _check_finite(self, indices: Any, rows: np.ndarray) -> None:
+        """Raises ValueError unless the rows [n, d] of the arms `indices` [n] are finite."""
         # a comparison with NaN is false
         finite = np.abs(rows) <= np.finfo(self.dtype).max
         if not finite.all():
@@ -68,9 +69,8 @@ class ArmFile:
                 f"arms must be finite; arm {indices[row]}, feature {column} of {self.path} is"
                 f" {rows[row, column]} (in {self.dtype.name}). Remove or impute such values."
             )
-        return rows
 
-    def in_order(self) -> Iterator[tuple[int, Any]]:
+    def read_in_order(self) -> Iterator[tuple[int, Any]]:
         """Yields (index of the chunk, its rows [R, d] on the device) for each chunk, while a thread
         reads the next one. Raises the errors of `read` and `check`."""
         self.check()
@@ -80,9 +80,9 @@ class ArmFile:
 
         with ThreadPoolExecutor(1) as reader:
             next_rows = reader.submit(load, 0)
-            for chunk_index in range(self.chunks):
+            for chunk_index in range(self.n_chunks):
                 rows = next_rows.result()
-                if chunk_index + 1 < self.chunks:
+                if chunk_index + 1 < self.n_chunks:
                     next_rows = reader.submit(load, chunk_index + 1)
                 yield chunk_index, rows
 
@@ -90,8 +90,9 @@ class ArmFile:
         """The rows [n, d] of the arms `indices` [n], in `dtype`. Raises the errors of `read` and
         `check`."""
         self.check()
-        table = np.load(self.path, mmap_mode="r")
-        return np.asarray(self._check_finite(indices, table[indices]), self.dtype)
+        rows = np.load(self.path, mmap_mode="r")[indices]
+        self._check_finite(indices, rows)
+        return np.asarray(rows, self.dtype)
 
     def check(self) -> None:
         """Raises ValueError unless the file has the shape and dtype with which it was opened. A
@@ -100,8 +101,8 @@ class ArmFile:
         if current != self:
             raise ValueError(
                 f"{self.path} has changed since it was opened: it has"
-                f" shape [{current.count}, {current.inputs}] in {current.file_dtype}, and had"
-                f" [{self.count}, {self.inputs}] in {self.file_dtype}."
+                f" shape [{current.count}, {current.dimension}] in {current.file_dtype}, and had"
+                f" [{self.count}, {self.dimension}] in {self.file_dtype}."
             )
 
 
@@ -140,6 +141,6 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         raise ValueError(
             f"{name} is in Fortran order: write it again in C order (np.ascontiguousarray)."
         )
-    count, inputs = table.shape
+    count, dimension = table.shape
     checks.memory(0, jnp.float32, arms=count)
-    return ArmFile(name, count, inputs, table.dtype.name, int(table.offset), min(chunk, count))
+    return ArmFile(name, count, dimension, table.dtype.name, int(table.offset), min(chunk, count))

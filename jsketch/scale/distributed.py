@@ -98,9 +98,9 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     checks.memory(0, np.float32, arms=arms)
     per_device = rows_per_device(arms, n_devices, axis)
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    total = per_device * n_devices
-    local = sharding.addressable_devices_indices_map((total, 1)).values()
-    begins = sorted({index[0].indices(total)[0] for index in local if index is not None})
+    n_rows = per_device * n_devices  # padding included
+    slices = sharding.addressable_devices_indices_map((n_rows, 1)).values()
+    begins = sorted({index[0].indices(n_rows)[0] for index in slices if index is not None})
     if not begins:
         raise ValueError(
             f"the mesh has no device of process {jax.process_index()}: make it from jax.devices()."
@@ -119,8 +119,8 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     Raises ValueError in all processes if one of them passes a wrong number of rows, or numbers that
     are not finite or not floating point, or if processes differ in the number of features or dtype.
     """
-    local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
-    features, error = _check_rows(rows, local)
+    own_rows, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
+    features, error = _check_rows(rows, own_rows)
     summary = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
     summaries = multihost_utils.process_allgather(summary).reshape(-1, len(summary))
     # raised after the exchange, for which all processes wait
@@ -138,11 +138,11 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         )
     per_device = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
-    padding = _last_arm(features, local.stop == arms, dtype)
+    padding = _last_arm(features, own_rows.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(per_device * n_devices)
-        values = np.asarray(features[begin - local.start : end - local.start], dtype)
+        values = np.asarray(features[begin - own_rows.start : end - own_rows.start], dtype)
         return np.concatenate([values, np.repeat(padding, end - begin - len(values), 0)])
 
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
@@ -150,15 +150,15 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
 
-def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
+def _check_rows(rows: Any, own_rows: slice) -> tuple[np.ndarray, Exception | None]:
     """(the rows of this process as a matrix, the error to raise if they are invalid)."""
-    size = local.stop - local.start
+    n_rows = own_rows.stop - own_rows.start
     try:
-        features = np.asarray(checks.arm_features(rows) if size else rows)
-        if features.ndim != 2 or len(features) != size or features.shape[1] == 0:
+        features = np.asarray(checks.arm_features(rows) if n_rows else rows)
+        if features.ndim != 2 or len(features) != n_rows or features.shape[1] == 0:
             raise ValueError(
-                f"this process has the arms {local.start} to {local.stop - 1}, a matrix"
-                f" [{size}, d]; an array of shape {features.shape} was given."
+                f"this process has the arms {own_rows.start} to {own_rows.stop - 1}, a matrix"
+                f" [{n_rows}, d]; an array of shape {features.shape} was given."
             )
         return features, None
     except Exception as error:

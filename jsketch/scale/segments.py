@@ -29,11 +29,11 @@ def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeStat
     With `state.inverse` = A^-1 = L L^T and the features Z [n,r], the new inverse is
     L (I + L^T Z^T Z L)^-1 L^T; the condition numbers of these factors do not exceed that of A.
     """
-    size = state.weights.shape[0]
-    chunks = -(-len(y) // CHUNK)
-    extra = chunks * CHUNK - len(y)
-    xs = jnp.pad(x, ((0, extra), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
-    ys = jnp.pad(y, (0, extra), constant_values=jnp.nan).reshape(chunks, CHUNK)
+    n_features = state.weights.shape[0]
+    n_chunks = -(-len(y) // CHUNK)
+    n_padding = n_chunks * CHUNK - len(y)
+    xs = jnp.pad(x, ((0, n_padding), (0, 0)), mode="edge").reshape(n_chunks, CHUNK, -1)
+    ys = jnp.pad(y, (0, n_padding), constant_values=jnp.nan).reshape(n_chunks, CHUNK)
 
     def add(
         sums: tuple[Array, Array], examples: tuple[Array, Array]
@@ -44,10 +44,10 @@ def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeStat
         errors = jnp.where(labelled, y - matmul(z, state.weights), 0)
         return (gram + matmul(z.T, z), moment + matmul(errors, z)), None
 
-    zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
+    zeros = (jnp.zeros((n_features, n_features), x.dtype), jnp.zeros(n_features, x.dtype))
     (gram, moment), _ = lax.scan(add, zeros, (xs, ys))
     root = jnp.linalg.cholesky(state.inverse)
-    inner = jnp.eye(size, dtype=x.dtype) + matmul(root.T, matmul(gram, root))
+    inner = jnp.eye(n_features, dtype=x.dtype) + matmul(root.T, matmul(gram, root))
     half = lax.linalg.triangular_solve(
         jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
     )
@@ -83,18 +83,18 @@ def prequential_in_segments(
             f" {type(forecaster).__name__} was given."
         )
     forecaster, xs, ys, state, key = prepare(forecaster, key, *examples, state, first, block)
-    count = len(ys)
+    n_examples = len(ys)
     if segments is None:
-        segments = max(1, count // MIN_SEGMENT) if devices.on_accelerator() else 1
+        segments = max(1, n_examples // MIN_SEGMENT) if devices.on_accelerator() else 1
     checks.positive_integer(segments=segments)
     # segments are whole blocks and equally long, so that all of them run one program
-    length = -(-count // (segments * block)) * block
-    n_used = -(-count // length)
-    extra = n_used * length - count
-    xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(n_used, length, -1)
-    ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(n_used, length)
+    length = -(-n_examples // (segments * block)) * block
+    n_segments = -(-n_examples // length)  # without segments that would be empty
+    n_padding = n_segments * length - n_examples
+    xs = jnp.pad(xs, ((0, n_padding), (0, 0)), mode="edge").reshape(n_segments, length, -1)
+    ys = jnp.pad(ys, (0, n_padding), constant_values=jnp.nan).reshape(n_segments, length)
     passes = _vmapped_streams(forecaster, state, xs, ys, key, block=block)
-    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
+    forecasts = jax.tree.map(lambda leaf: leaf.reshape(-1)[:n_examples], passes.forecasts)
     check_finite(passes.nonfinite.any(), forecasts, first)
     return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 

@@ -46,7 +46,7 @@ from jsketch.types import (
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
 # fields of a state with an entry for each arm; the other fields are equal on all devices
-PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
+FIELDS_PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 
 def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
@@ -57,27 +57,27 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     """
     n_devices = check_mesh(mesh, axis)
     features = checks.arm_features(features)
-    count, inputs = features.shape
-    rows = rows_per_device(count, n_devices, axis)
+    n_arms, dimension = features.shape
+    rows = rows_per_device(n_arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(rows * n_devices)
-        return np.asarray(features[np.minimum(np.arange(begin, end), count - 1)], dtype)
+        return np.asarray(features[np.minimum(np.arange(begin, end), n_arms - 1)], dtype)
 
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    placed = jax.make_array_from_callback((rows * n_devices, inputs), sharding, part)
-    return Arms(placed, Shard(axis, count))
+    placed = jax.make_array_from_callback((rows * n_devices, dimension), sharding, part)
+    return Arms(placed, Shard(axis, n_arms))
 
 
-def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
+def rows_per_device(n_arms: int, n_devices: int, axis: str = AXIS) -> int:
     """Rows of a device, padding included. Raises ValueError for fewer arms than devices."""
-    if arms < devices:
+    if n_arms < n_devices:
         raise ValueError(
-            f"there are {arms} arms for {devices} devices along the axis {axis!r}: use fewer"
+            f"there are {n_arms} arms for {n_devices} devices along the axis {axis!r}: use fewer"
             " devices."
         )
-    return -(-arms // devices)
+    return -(-n_arms // n_devices)
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
@@ -132,9 +132,9 @@ class Sharded(Algorithm):
                 evaluations = None if failed is None else Evaluations(failed=failed)
             return replace(self.bandit.init(domain, key, data=evaluations), domain=None)
 
-        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shapes))
-        # without jit, each operation of the refresh would be compiled separately
-        state = (start if history is None else jax.jit(start))(domain, key, history)
+        mapped_init = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shapes))
+        # without jit, each operation of `init` would be compiled separately
+        state = (mapped_init if history is None else jax.jit(mapped_init))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
         return replace(state, domain=domain)
@@ -180,28 +180,32 @@ class Sharded(Algorithm):
         sharding = NamedSharding(with_automatic_axes(self.mesh), P(self.axis))
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
-    def _apply(self, method: Callable[..., Any], outputs: Any, state: Any, *arguments: Any) -> Any:
-        """The result of a method of the algorithm over all devices; `outputs` are the partition
+    def _apply(
+        self, method: Callable[..., Any], out_specs: Any, state: Any, *arguments: Any
+    ) -> Any:
+        """The result of a method of the algorithm over all devices; `out_specs` are the partition
         specs of the result."""
 
         def body(domain: Arms, state: Any, *arguments: Any) -> Any:
             return method(replace(state, domain=domain), *arguments)
 
-        inputs = (P(self.axis), self._specs(state), *[P()] * len(arguments))
-        return self._map(body, inputs, outputs)(
+        in_specs = (P(self.axis), self._specs(state), *[P()] * len(arguments))
+        return self._map(body, in_specs, out_specs)(
             state.domain, replace(state, domain=None), *arguments
         )
 
-    def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
+    def _map(self, body: Callable[..., Any], in_specs: Any, out_specs: Any) -> Callable[..., Any]:
         # check_vma=False: JAX cannot verify that numbers from a loop are equal on all devices
         mesh = with_automatic_axes(self.mesh)
-        return jax.shard_map(body, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
+        return jax.shard_map(
+            body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
 
     def _specs(self, state: Any) -> Any:
         """Partition specs of a state without its arms."""
 
         def spec(path: tuple[Any, ...], _: Any) -> P:
-            return P(self.axis) if getattr(path[-1], "name", None) in PER_ARM else P()
+            return P(self.axis) if getattr(path[-1], "name", None) in FIELDS_PER_ARM else P()
 
         return jax.tree_util.tree_map_with_path(spec, replace(state, domain=None))
 
@@ -227,6 +231,7 @@ class Sharded(Algorithm):
         if sharding != NamedSharding(with_automatic_axes(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
+            # the kernel is checked at a sample of arms
             index = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)
             sample = Arms(jnp.asarray(np.asarray(domain.features[index])))
             checks.model(sample, self.bandit.kernel, self.bandit.regularization)

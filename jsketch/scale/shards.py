@@ -37,10 +37,10 @@ class Shard(Rows):
     arms: int  # A, without padding
 
     def arm_numbers(self, rows: int) -> Array:
-        return jnp.arange(rows, dtype=jnp.int32) + self._first(rows)
+        return jnp.arange(rows, dtype=jnp.int32) + self._first_arm(rows)
 
     def local(self, index: Array, rows: int) -> Array:
-        row = index - self._first(rows)
+        row = index - self._first_arm(rows)
         return jnp.where((row >= 0) & (row < rows), row, rows)
 
     def mask(self, values: Array, fill: float) -> Array:
@@ -82,7 +82,7 @@ class Shard(Rows):
     def argmax(self, values: Array) -> Array:
         best = super().argmax(values)
         top = jnp.take_along_axis(values, best[..., None], -1)[..., 0]
-        tops, arms = self.gather((top, best + self._first(values.shape[-1])))
+        tops, arms = self.gather((top, best + self._first_arm(values.shape[-1])))
         # devices are in the order of their arms: the first maximum has the lowest arm number
         return jnp.take_along_axis(arms, jnp.argmax(tops, 0)[None], 0)[0]
 
@@ -105,7 +105,7 @@ class Shard(Rows):
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
         row = jnp.searchsorted(running_count, rank).astype(jnp.int32)
         # the entry is on the first device whose count reaches the rank: pmin chooses its arm
-        arms = jnp.where(row < rows, row + self._first(rows), NO_ARM)
+        arms = jnp.where(row < rows, row + self._first_arm(rows), NO_ARM)
         valid = rank <= self.total(running_count)
         return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
 
@@ -137,45 +137,45 @@ class Shard(Rows):
         symmetric = jnp.maximum(low, uniform * (np.array(1, dtype) - low) + low)
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
 
-    def _first(self, rows: int) -> Array:
+    def _first_arm(self, rows: int) -> Array:
         """The index [] int32 of the arm in the first row of this device."""
         return lax.axis_index(self.axis) * rows
 
     def _local_part(self, values: Array, rows: int) -> Array:
         """The entries of this device's rows, from values [..., A] that every device has drawn."""
-        missing = lax.psum(1, self.axis) * rows - self.arms
-        padding = [(0, 0)] * (values.ndim - 1) + [(0, missing)]
+        n_padding = lax.psum(1, self.axis) * rows - self.arms
+        padding = [(0, 0)] * (values.ndim - 1) + [(0, n_padding)]
         padded = jnp.pad(values, padding, constant_values=1)
-        return lax.dynamic_slice_in_dim(padded, self._first(rows), rows, -1)
+        return lax.dynamic_slice_in_dim(padded, self._first_arm(rows), rows, -1)
 
 
-def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError unless the random number of one of `arms` arms can be drawn from the key
+def check_counting(key: PRNGKey, n_arms: int) -> None:
+    """Raises ValueError unless the random number of one of `n_arms` arms can be drawn from the key
     alone, without the random numbers of other arms."""
-    if not _has_counters(key, arms):
+    if not _has_counters(key, n_arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"
             " with jax_threefry_partitionable, such as jax.random.key(0)."
         )
 
 
-def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
-    """The entries `index` [n] of jax.random.uniform of shape (arms,), [n], without drawing the
+def uniform_at(key: PRNGKey, index: Array, n_arms: int, dtype: Any) -> Array:
+    """The entries `index` [n] of jax.random.uniform of shape (n_arms,), [n], without drawing the
     others. Raises what `check_counting` raises."""
-    check_counting(key, arms)
+    check_counting(key, n_arms)
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     return _uniform(key, index.astype(jnp.uint32), dtype)
 
 
-def _has_counters(key: PRNGKey, size: int) -> bool:
-    """Whether the i-th of `size` random numbers depends only on the key and on i. If it does, a
+def _has_counters(key: PRNGKey, count: int) -> bool:
+    """Whether the i-th of `count` random numbers depends only on the key and on i. If it does, a
     device draws only the random numbers of its arms."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
     partitionable = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
-    return is_threefry and partitionable and size < COUNTERS
+    return is_threefry and partitionable and count < COUNTERS
 
 
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
@@ -185,14 +185,14 @@ def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
     for numbers of 32 bits, the xor of both words. A test compares the numbers with jax.random.
     """
     folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(counters.reshape(-1))
-    data = jax.random.key_data(folded) if folded.ndim == 1 else folded
-    high, low = data[:, 0], data[:, 1]
-    info = jnp.finfo(dtype)
-    if info.bits == 64:
+    words = jax.random.key_data(folded) if folded.ndim == 1 else folded
+    high, low = words[:, 0], words[:, 1]
+    finfo = jnp.finfo(dtype)
+    if finfo.bits == 64:
         bits = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
     else:
         bits = high ^ low
     unsigned = bits.dtype.type
     # random bits as the mantissa of a number in [1, 2)
-    bits = (bits >> unsigned(info.bits - info.nmant)) | np.array(1, dtype).view(unsigned)
+    bits = (bits >> unsigned(finfo.bits - finfo.nmant)) | np.array(1, dtype).view(unsigned)
     return (lax.bitcast_convert_type(bits, dtype) - np.array(1, dtype)).reshape(counters.shape)

@@ -2,7 +2,7 @@
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
-    state = bandit.init(domain, key, data=FileEvaluations(done, y))
+    state = bandit.init(domain, key, data=FileEvaluations(done_arms, done_rewards))
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
@@ -91,7 +91,7 @@ class Choice(NamedTuple):
     """A batch, and how it was found."""
 
     query: Query  # with arm numbers of the file
-    chunks: int  # number of chunks that were read, the sweep included
+    n_reads: int  # number of chunks that were read, the sweep included
     # whether a candidate has a larger score than its bound in the float32 sweep; the sweep may then
     # have missed arms of the batch
     incomplete: bool
@@ -141,11 +141,11 @@ class Streamed(struct.Settings):
         first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
         # free slots repeat the features of an arm
         points = domain.rows(numbers if numbers.size else np.asarray(first_arm)[None]).astype(dtype)
-        slots = _slots_for(len(numbers))
-        history = _history(bandit, points, numbers, key, data, slots)
-        tracked = Arms(jnp.asarray(_padded(points, slots)))
+        n_slots = _n_slots_for(len(numbers))
+        history = _history(bandit, points, numbers, key, data, n_slots)
+        tracked_arms = Arms(jnp.asarray(_padded(points, n_slots)))
         kernel, regularization = bandit.kernel, bandit.regularization
-        sketch = _start(tracked, kernel, regularization, bandit.capacity, key, history)
+        sketch = _start(tracked_arms, kernel, regularization, bandit.capacity, key, history)
         prior = jnp.asarray(_prior_variance(domain, kernel, dtype), dtype)
         sketch = replace(
             sketch,
@@ -161,9 +161,9 @@ class Streamed(struct.Settings):
             first_arm=first_arm,
             sketch=sketch,
             number=jnp.asarray(
-                np.pad(numbers, (0, slots - len(numbers)), constant_values=FREE_SLOT)
+                np.pad(numbers, (0, n_slots - len(numbers)), constant_values=FREE_SLOT)
             ),
-            pending=jnp.zeros(slots, dtype),
+            pending=jnp.zeros(n_slots, dtype),
             tried=jnp.asarray(tried),
         )
 
@@ -185,60 +185,62 @@ class Streamed(struct.Settings):
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        size = min(int(checks.evaluation_limit(limit)), bandit.batch)
+        batch_size = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
             evaluated = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
             is_excluded = evaluated | (np.asarray(state.pending) > 0)
-            size = min(size, file.count - int(is_excluded.sum()))
+            batch_size = min(batch_size, file.count - int(is_excluded.sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
         candidates, bounds, incomplete = self._sweep(bandit, state, width)
-        slots = state.number.shape[0] + self.keep
-        buffer = _pad_buffer(_merge(_tracked_arms(state), candidates), slots)
+        n_slots = state.number.shape[0] + self.keep
+        buffer = _pad_buffer(_merge(_tracked_arms(state), candidates), n_slots)
         sketch = _posterior_at(state, buffer)
         batch, n_pending = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
         picks: list[int] = []
-        n_read, n_without_pick = file.chunks, 0
-        while len(picks) < size:
+        n_reads, n_without_pick = file.n_chunks, 0
+        while len(picks) < batch_size:
             bound = bounds.max()
-            size_and_bound = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
-            batch = _extend_batch(bandit, sketch, batch, n_pending, *size_and_bound)
+            end = dict(limit=jnp.asarray(batch_size, jnp.int32), bound=jnp.asarray(bound, dtype))
+            batch = _extend_batch(bandit, sketch, batch, n_pending, **end)
             new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new_picks].tolist()
-            if len(picks) >= size or np.isneginf(bound):
+            if len(picks) >= batch_size or np.isneginf(bound):
                 break
             n_without_pick = 0 if new_picks.size else n_without_pick + 1
-            if n_without_pick > MAX_REREADS * file.chunks:
+            if n_without_pick > MAX_REREADS * file.n_chunks:
                 raise RuntimeError(
                     f"chunks were read {n_without_pick} times without a pick: use a keep above"
                     f" {self.keep}."
                 )
             # read the chunk with the largest bound again, and compute its scores after the picks
-            chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE_SLOT, np.int32)
+            chunk_index = int(np.argmax(bounds))
+            picked = np.full(len(batch.arms), FREE_SLOT, np.int32)
             if not bandit.repeat:
                 picked[: len(picks)] = picks
-            excluded, n_arms = _excluded_rows(np.concatenate([buffer.number, picked]), file, chunk)
-            x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
+            numbers = np.concatenate([buffer.number, picked])
+            excluded, n_arms = _rows_and_arm_count(numbers, file, chunk_index)
+            x, pulls = jnp.asarray(file.read(chunk_index)), batch.pulls
             top = sweep.top_arms_after_picks(
                 bandit, sketch, factors, pulls, width, x, excluded, n_arms, self.offer
             )
             buffer = buffer._replace(score=np.asarray(batch.scores))
             buffer = buffer.select(buffer.number != FREE_SLOT)
-            new = _top_candidates(top, chunk * file.chunk)
-            buffer, removed = _keep_best(_merge(buffer, new), self.keep)
-            bounds[chunk] = top.next_best
+            new_candidates = _top_candidates(top, chunk_index * file.chunk)
+            buffer, removed = _keep_best(_merge(buffer, new_candidates), self.keep)
+            bounds[chunk_index] = top.next_best
             _increase_bounds(bounds, removed, file.chunk)
-            buffer = _pad_buffer(buffer, slots)
+            buffer = _pad_buffer(buffer, n_slots)
             sketch = _posterior_at(state, buffer)
             batch = batch._replace(scores=jnp.asarray(buffer.score))
-            n_read += 1
+            n_reads += 1
         index = np.zeros(bandit.batch, np.int32)
         index[: len(picks)] = picks
         mask = np.arange(bandit.batch) < len(picks)
-        return Choice(Query(jnp.asarray(index), jnp.asarray(mask)), n_read, incomplete)
+        return Choice(Query(jnp.asarray(index), jnp.asarray(mask)), n_reads, incomplete)
 
     def _sweep(
         self, bandit: FixedBKB, state: StreamedState, width: Array
@@ -249,20 +251,20 @@ class Streamed(struct.Settings):
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, chunk_buffers = np.full(file.chunks, -np.inf), []
+        bounds, chunk_buffers = np.full(file.n_chunks, -np.inf), []
         tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
-            chunk, top = tops.pop(0)
-            chunk_buffers.append(_top_candidates(top, chunk * file.chunk))
-            bounds[chunk] = top.next_best
+            chunk_index, top = tops.pop(0)
+            chunk_buffers.append(_top_candidates(top, chunk_index * file.chunk))
+            bounds[chunk_index] = top.next_best
 
-        for chunk, x in file.in_order():
-            excluded, n_arms = _excluded_rows(numbers, file, chunk)
+        for chunk_index, x in file.read_in_order():
+            excluded, n_arms = _rows_and_arm_count(numbers, file, chunk_index)
             top = sweep.top_arms(
                 factors, kernel, regularization, width, x, excluded, n_arms, self.offer, safety
             )
-            tops.append((chunk, top))
+            tops.append((chunk_index, top))
             # a chunk is computed while the previous one is collected and the next one is read
             if len(tops) > 1:
                 collect()
@@ -314,7 +316,7 @@ class Streamed(struct.Settings):
                 break
             sketch = sketched.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
-        were_too_many = (pending > 0).sum() > bandit.max_pending
+        is_truncated = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
         first_arm = state.first_arm
@@ -327,7 +329,7 @@ class Streamed(struct.Settings):
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
         )
-        return new_state, replace(info, truncated=jnp.asarray(were_too_many))
+        return new_state, replace(info, truncated=jnp.asarray(is_truncated))
 
     def confidence_width(self, state: StreamedState) -> Array:
         """The confidence width [] of the next batch."""
@@ -355,7 +357,7 @@ class Streamed(struct.Settings):
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
             )
         dtype = jnp.float64 if self.screen else domain.dtype
-        shape: Any = jax.ShapeDtypeStruct((2, domain.inputs), dtype)
+        shape: Any = jax.ShapeDtypeStruct((2, domain.dimension), dtype)
         jax.eval_shape(self.bandit.init, Arms(shape), jax.random.key(0))
 
 
@@ -376,7 +378,7 @@ def _history(
     numbers: np.ndarray,
     key: PRNGKey,
     data: FileEvaluations,
-    slots: int,
+    n_slots: int,
 ) -> Any:
     """The history of the slots for `sketched.start`; None without observed evaluations."""
     dictionary = data.dictionary
@@ -395,26 +397,26 @@ def _history(
     evaluations = counts.of_evaluations(domain, index, data.rewards, dictionary)
     evaluations = replace(evaluations, failed=None)  # `init` marks the failed arms
     history = sketched.checked_history(bandit, domain, key, evaluations)
-    return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), history)
+    return jax.tree.map(lambda a: jnp.pad(a, (0, n_slots - len(points))), history)
 
 
 def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
     """The largest k(x,x) of all arms. Reads the whole file, which checks that arms are finite."""
     largest = jax.jit(lambda kernel, x: kernel.diag(x).max())
-    return max(float(largest(kernel, x.astype(dtype))) for _, x in file.in_order())
+    return max(float(largest(kernel, x.astype(dtype))) for _, x in file.read_in_order())
 
 
-def _slots_for(count: int) -> int:
+def _n_slots_for(count: int) -> int:
     """The number of slots H for `count` tracked arms."""
-    slots = MIN_SLOTS
-    while slots < count:
-        slots *= 2
-    return slots
+    n_slots = MIN_SLOTS
+    while n_slots < count:
+        n_slots *= 2
+    return n_slots
 
 
-def _padded(rows: np.ndarray, slots: int) -> np.ndarray:
-    """The rows [n, d] padded to [slots, d] with copies of the first row."""
-    return np.concatenate([rows, np.repeat(rows[:1], slots - len(rows), 0)])
+def _padded(rows: np.ndarray, n_slots: int) -> np.ndarray:
+    """The rows [n, d] padded to [n_slots, d] with copies of the first row."""
+    return np.concatenate([rows, np.repeat(rows[:1], n_slots - len(rows), axis=0)])
 
 
 def _slots_of(state: StreamedState, numbers: Any) -> np.ndarray:
@@ -433,7 +435,7 @@ def _posterior(
     state: StreamedState, bandit: Any, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mean [n], variance [n]) at the features [n, d] of arms that are not tracked."""
-    x = _padded(rows, _slots_for(len(rows))).astype(state.sketch.mean.dtype)
+    x = _padded(rows, _n_slots_for(len(rows))).astype(state.sketch.mean.dtype)
     mean, variance = _means_and_variances(state.sketch, bandit, jnp.asarray(x))
     return np.asarray(mean)[: len(rows)], np.asarray(variance)[: len(rows)]
 
@@ -449,13 +451,13 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
     rows = state.domain.rows(untracked).astype(state.sketch.mean.dtype)
     mean, variance = _posterior(state, bandit, rows)
     order = np.argsort(np.concatenate([tracked[:used], untracked]))
-    free = max(_slots_for(len(order)), len(tracked)) - len(order)
+    n_free = max(_n_slots_for(len(order)), len(tracked)) - len(order)
 
-    def merged(before: Any, added: Any, fill: Any = 0) -> Array:
-        before = np.asarray(before)
-        added = np.broadcast_to(np.asarray(added, before.dtype), untracked.shape)
-        entries = np.concatenate([before[:used], added])[order]
-        return jnp.asarray(np.pad(entries, (0, free), constant_values=fill))
+    def merged(old_entries: Any, new_entries: Any, fill: Any = 0) -> Array:
+        old_entries = np.asarray(old_entries)
+        new_entries = np.broadcast_to(np.asarray(new_entries, old_entries.dtype), untracked.shape)
+        entries = np.concatenate([old_entries[:used], new_entries])[order]
+        return jnp.asarray(np.pad(entries, (0, n_free), constant_values=fill))
 
     sketch, new_slot = state.sketch, np.argsort(order)
     points = np.concatenate([np.asarray(sketch.domain.features)[:used], rows])[order]
@@ -463,7 +465,7 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
     index = np.where(mask, new_slot[np.where(mask, dictionary.index, 0)], 0).astype(np.int32)
     sketch = replace(
         sketch,
-        domain=Arms(jnp.asarray(_padded(points, len(points) + free))),
+        domain=Arms(jnp.asarray(_padded(points, len(points) + n_free))),
         pull_counts=merged(sketch.pull_counts, 0),
         reward_sums=merged(sketch.reward_sums, 0),
         dictionary=Dictionary(jnp.asarray(index), dictionary.mask),
@@ -481,12 +483,18 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 
 @partial(jax.jit, static_argnums=3)
 def _update(
-    bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
+    bandit: Any,
+    sketch: SketchState,
+    number: Array,
+    n_arms: int,
+    query: Query,
+    y: Array,
+    key: PRNGKey,
 ) -> tuple[SketchState, Info]:
     """(the posterior of the tracked arms, info) after rewards y [B] of a query whose indices are
     slots. The random number of an arm depends on its number in the file, as for arms in memory."""
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
-    uniform = shards.uniform_at(key, number, arms, y.dtype)
+    uniform = shards.uniform_at(key, number, n_arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
     # the sweep needs a triangular `whiten`, which updates of low rank do not preserve
     return sketched.apply_feedback(
@@ -508,9 +516,9 @@ def _tracked_arms(state: StreamedState) -> Buffer:
     return Buffer(number, points, mean, variance, mean, np.ones(used, bool))
 
 
-def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
-    """The arms with the largest scores of a chunk whose first arm has the number `first`. Raises
-    FloatingPointError if the posterior is not finite."""
+def _top_candidates(top: sweep.TopArms, first_number: int) -> Buffer:
+    """The arms with the largest scores of a chunk, whose first arm has the number `first_number`.
+    Raises FloatingPointError if the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(
             "the posterior is not finite: try float64, smaller rewards or a larger regularization."
@@ -519,7 +527,7 @@ def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
     points, mean, variance, score = (
         np.asarray(column)[index] for column in (top.points, top.mean, top.variance, top.score)
     )
-    number = (first + row).astype(np.int32)
+    number = (first_number + row).astype(np.int32)
     buffer = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
     return buffer.select(score > -np.inf)
 
@@ -530,38 +538,40 @@ def _merge(*buffers: Buffer) -> Buffer:
     return merged.select(np.argsort(merged.number, kind="stable"))
 
 
-def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
-    """(the tracked arms and the `count` others with the largest scores, the removed arms). Of arms
-    that tie, those with the lowest numbers stay."""
+def _keep_best(buffer: Buffer, limit: int) -> tuple[Buffer, Buffer]:
+    """(the arms that stay, the removed arms). All tracked arms stay, and of the others the `limit`
+    arms with the largest scores; of arms that tie, those with the lowest numbers."""
     order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
     stays = np.zeros(len(order), bool)
-    stays[order[: count + int(buffer.tracked.sum())]] = True
+    stays[order[: limit + int(buffer.tracked.sum())]] = True
     return buffer.select(stays), buffer.select(~stays)
 
 
-def _increase_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
-    """Increases the bounds [C] of chunks of `chunk` arms, in place, to at least the scores of the
+def _increase_bounds(bounds: np.ndarray, removed: Buffer, length: int) -> None:
+    """Increases the bounds [C] of chunks of `length` arms, in place, to at least the scores of the
     arms that were removed from the buffer."""
-    np.maximum.at(bounds, removed.number // chunk, removed.score)
+    np.maximum.at(bounds, removed.number // length, removed.score)
 
 
-def _pad_buffer(buffer: Buffer, slots: int) -> Buffer:
-    """The buffer padded to `slots` rows, which repeat its first arm and are never chosen."""
-    free = slots - len(buffer.number)
+def _pad_buffer(buffer: Buffer, n_slots: int) -> Buffer:
+    """The buffer padded to `n_slots` rows, which repeat its first arm and are never chosen."""
+    n_free = n_slots - len(buffer.number)
     return Buffer(
-        number=np.pad(buffer.number, (0, free), constant_values=FREE_SLOT),
-        points=_padded(buffer.points, slots),
-        mean=np.pad(buffer.mean, (0, free)),
-        variance=np.pad(buffer.variance, (0, free)),
-        score=np.pad(buffer.score, (0, free), constant_values=-np.inf),
-        tracked=np.pad(buffer.tracked, (0, free)),
+        number=np.pad(buffer.number, (0, n_free), constant_values=FREE_SLOT),
+        points=_padded(buffer.points, n_slots),
+        mean=np.pad(buffer.mean, (0, n_free)),
+        variance=np.pad(buffer.variance, (0, n_free)),
+        score=np.pad(buffer.score, (0, n_free), constant_values=-np.inf),
+        tracked=np.pad(buffer.tracked, (0, n_free)),
     )
 
 
-def _excluded_rows(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Array]:
-    """(rows of arms `numbers` in a chunk, R for arms elsewhere; number of arms from the first arm
-    of the chunk to the last arm of the file, [])."""
-    first = chunk * file.chunk
+def _rows_and_arm_count(
+    numbers: np.ndarray, file: ArmFile, chunk_index: int
+) -> tuple[Array, Array]:
+    """(rows [n] of the arms `numbers` [n] in a chunk of R arms, number [] of arms from the first of
+    the chunk to the last of the file). An arm elsewhere has the row R."""
+    first = chunk_index * file.chunk
     row = numbers.astype(np.int64) - first
     row = np.where((row >= 0) & (row < file.chunk), row, file.chunk).astype(np.int32)
     return jnp.asarray(row), jnp.asarray(file.count - first, jnp.int32)
@@ -576,11 +586,11 @@ def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
     slots = _slots_of(state, buffer.number)
     tracked = buffer.tracked & (buffer.number != FREE_SLOT)
     pulls = np.where(tracked, np.asarray(state.sketch.pull_counts)[np.where(tracked, slots, 0)], 0)
-    first = np.searchsorted(buffer.number, int(state.first_arm)).astype(np.int32)
+    first_row = np.searchsorted(buffer.number, int(state.first_arm)).astype(np.int32)
     return replace(
         state.sketch,
         domain=Arms(jnp.asarray(buffer.points)),
-        first_arm=jnp.asarray(first),
+        first_arm=jnp.asarray(first_row),
         mean=jnp.asarray(buffer.mean),
         variance=jnp.asarray(buffer.variance),
         pull_counts=jnp.asarray(pulls.astype(buffer.mean.dtype)),
@@ -594,16 +604,16 @@ def _start_batch(
     slots = np.where(buffer.tracked, _slots_of(state, buffer.number), 0)
     pending = np.where(buffer.tracked, np.asarray(state.pending)[slots], 0)
     tried = buffer.tracked & np.asarray(state.tried)[slots]
-    free = buffer.number == FREE_SLOT
-    return _compiled_start(bandit, sketch, *map(jnp.asarray, (pending, tried, free)))
+    is_free = buffer.number == FREE_SLOT
+    return _compiled_start(bandit, sketch, *map(jnp.asarray, (pending, tried, is_free)))
 
 
 @jax.jit
 def _compiled_start(
-    bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, free: Array
+    bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, is_free: Array
 ) -> tuple[fixed_set.Batch, Array]:
     batch, n_pending = bandit.start_batch(with_pending(sketch, pending, tried))
-    return batch._replace(scores=jnp.where(free, -jnp.inf, batch.scores)), n_pending
+    return batch._replace(scores=jnp.where(is_free, -jnp.inf, batch.scores)), n_pending
 
 
 @jax.jit

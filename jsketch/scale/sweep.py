@@ -57,24 +57,24 @@ def factors(
     rounded to `dtype`."""
     nystrom = sketch.nystrom
     ridge_posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
-    size, sketch_dtype = nystrom.root.shape[0], nystrom.root.dtype
+    n_inducing, sketch_dtype = nystrom.root.shape[0], nystrom.root.dtype
     root = ridge.explained_root(ridge_posterior, regularization)
     explained_root = matmul_upper(nystrom.root, root)
     mean_weights = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
-    normal = jax.random.normal(jax.random.key(0), (size, PROBES), sketch_dtype)
+    normal = jax.random.normal(jax.random.key(0), (n_inducing, PROBES), sketch_dtype)
     # the mean square of the entries of probes^T k_S(x) estimates |G G^T k_S(x)|^2
     probes = matmul(explained_root, matmul(explained_root.T, normal))
     # rounding error of a kernel value, in units of eps k(x,x)
     kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), sketch_dtype)
-    prior = sketch.evidence.prior_variance
-    largest = jnp.sqrt(jnp.square(explained_root).sum(0).max())
+    prior_variance = sketch.evidence.prior_variance
+    largest_norm = jnp.sqrt(jnp.square(explained_root).sum(0).max())  # of a column
     result = Factors(
         points=nystrom.points,
         explained_root=explained_root,
         columns=jnp.concatenate([mean_weights[:, None], probes], axis=1),
-        mean_error=(kernel_error + 1) * prior * jnp.sqrt(jnp.square(mean_weights).sum()),
-        variance_error=2 * prior * (1 + jnp.sqrt(prior) * largest),
-        slope_error=2 * kernel_error * prior,
+        mean_error=(kernel_error + 1) * prior_variance * jnp.sqrt(jnp.square(mean_weights).sum()),
+        variance_error=2 * prior_variance * (1 + jnp.sqrt(prior_variance) * largest_norm),
+        slope_error=2 * kernel_error * prior_variance,
     )
     return in_dtype(result, dtype)
 

@@ -1,8 +1,8 @@
 """Acquisitions choose candidates to evaluate together from the joint posterior of a shortlist.
 
 An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
-those with the largest scores form the shortlist. `choose(posterior, size, key)` picks a batch from
-the shortlist. Scores never rise as variances fall. If the scores of a batch exceed the scores of
+those with the largest scores form the shortlist. `choose(posterior, size, key)` picks `size` of
+them. Scores never rise as variances fall. If the scores of a batch exceed the scores of
 all candidates outside the shortlist, the same batch would be picked from all candidates.
 
 UCB, ExpectedImprovement and LargestVariance pick one candidate after the other. Each pick is
@@ -90,10 +90,10 @@ def scores_of(
 
 def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> Array:
     """[count, K] normal draws with mean 0 and this covariance plus a jitter against rounding."""
-    size, dtype = len(covariance), covariance.dtype
-    jitter = (1e-3 * ratio + 100 * jnp.finfo(dtype).eps) * jnp.eye(size, dtype=dtype)
+    n_candidates, dtype = len(covariance), covariance.dtype
+    jitter = (1e-3 * ratio + 100 * jnp.finfo(dtype).eps) * jnp.eye(n_candidates, dtype=dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
-    return matmul(jax.random.normal(key, (count, size), dtype), root.T)
+    return matmul(jax.random.normal(key, (count, n_candidates), dtype), root.T)
 
 
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
@@ -172,10 +172,10 @@ class _SequentialAcquisition:
             # a row of the Cholesky factor: scaled covariances of the pick with all candidates
             row = covariance[arm] - matmul(factor[:, arm], factor)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
-            picked = arm
+            arm_or_none = arm
             if terms.price is not None:
-                picked, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
-            picks, free = put(picks, i, picked), free & (indices != arm)
+                arm_or_none, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
+            picks, free = put(picks, i, arm_or_none), free & (indices != arm)
             variance = jnp.maximum(variance - jnp.square(row), 0)
             return picks, free, variance, put(factor, i, row), jnp.maximum(best, mean[arm]), total
 
@@ -273,12 +273,13 @@ class ProbabilityOfBest(_DrawAcquisition):
         draws = _draws(posterior, self.draws, key)
         kth_best = jnp.max(draws, 1)
         if self.top > 1:
-            evaluated = posterior.evaluated_means
-            evaluated = jnp.broadcast_to(evaluated, (self.draws, len(evaluated)))
-            kth_best = lax.top_k(jnp.concatenate([draws, evaluated], 1), self.top)[0][:, -1]
+            means = posterior.evaluated_means
+            means = jnp.broadcast_to(means, (self.draws, len(means)))
+            kth_best = lax.top_k(jnp.concatenate([draws, means], 1), self.top)[0][:, -1]
         # candidates that may not be picked have draws of -inf
         wins = ((draws >= kth_best[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)
-        upper = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
-        tie_break = jnp.argsort(jnp.argsort(upper)).astype(upper.dtype) / (2 * len(upper))
+        upper_bound = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
+        rank = jnp.argsort(jnp.argsort(upper_bound)).astype(upper_bound.dtype)
+        tie_break = rank / (2 * len(rank))
         score = jnp.where(posterior.free, wins + tie_break, -1)
         return lax.top_k(score, size)[1].astype(jnp.int32)

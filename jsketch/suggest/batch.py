@@ -217,10 +217,10 @@ def suggest(
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
     mean, std = in_value_units(model, chosen.mean, chosen.variance, rows)
-    size = int(arrays.included.sum()) or int(data.observed.sum())
+    dictionary_size = int(arrays.included.sum()) or int(data.observed.sum())
     chance = None if success is None else np.asarray(success, float)[rows]
     all_scores = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
-    return Suggestion(rows, mean[rows], std[rows], model, size, chance, all_scores)
+    return Suggestion(rows, mean[rows], std[rows], model, dictionary_size, chance, all_scores)
 
 
 def padded_data(
@@ -228,14 +228,14 @@ def padded_data(
 ) -> choice.PaddedData:
     """The library, its evaluations and the inducing points as padded arrays. `unavailable` [A]
     marks the candidates that may not be picked."""
-    observed, pending = padded_rows(data.arms[data.observed], True), padded_rows(data.pending)
+    observed = padded_rows(data.arms[data.observed], never_empty=True)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     data = data.clipped(model.limits)
     standardized = data.standardized_values(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
-    arrays = (*observed, *numbers, *pending, *inducing, unavailable)
+    arrays = (*observed, *numbers, *padded_rows(data.pending), *inducing, unavailable)
     return choice.PaddedData(data.library.features, *map(jnp.asarray, arrays))
 
 
@@ -325,12 +325,12 @@ def _check_price(
         checks.positive(budget=budget)
         spent = float(cost[data.arms].sum() + cost[data.pending].sum())
         remaining = float(budget) - spent
-        left = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
-        if left.size and left.min() > remaining + BUDGET_TOLERANCE * float(budget):
+        costs_left = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
+        if costs_left.size and costs_left.min() > remaining + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
                 f"the finished and pending evaluations cost {spent:g} of the budget of"
                 f" {budget:g}: {max(remaining, 0):g} is left, and the cheapest candidate costs"
-                f" {left.min():g}."
+                f" {costs_left.min():g}."
             )
         exponent = max(remaining, 0.0) / float(budget)
         # sums of costs are rounded: ten times 0.1 is not exactly 1
@@ -346,8 +346,8 @@ def _eligible_groups(
 ) -> np.ndarray:
     """[G] bool, whether a group has `batch` available candidates, of which the budget pays for at
     least one. Raises ValueError if there is no such group."""
-    groups = int(label.max()) + 1
-    sizes = np.bincount(label[available], minlength=groups)
+    n_groups = int(label.max()) + 1
+    sizes = np.bincount(label[available], minlength=n_groups)
     if sizes.max() < batch:
         raise ValueError(
             f"batch = {batch} is too large: of the candidates that are left, at most"
@@ -356,7 +356,7 @@ def _eligible_groups(
     eligible = sizes >= batch
     if price is not None:
         affordable = available & (price.cost <= price.budget)
-        eligible &= np.bincount(label[affordable], minlength=groups) > 0
+        eligible &= np.bincount(label[affordable], minlength=n_groups) > 0
         if not eligible.any():
             raise ValueError(
                 "the rest of the budget pays for no candidate whose value of `same` has"

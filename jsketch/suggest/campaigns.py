@@ -70,7 +70,7 @@ def join_campaigns(
     scale = scale if scale > 0 else 1.0
     sample_size = LARGEST_EARLIER // max(len(earlier), 1)
     tables, all_values, campaign = [table], [values], [np.zeros(len(table), int)]
-    for number, (x, y) in enumerate(earlier, 1):
+    for index, (x, y) in enumerate(earlier, 1):
         x, y = np.asarray(x, float), np.asarray(y, float)
         if x.ndim != 2 or x.shape[1] != table.shape[1] or y.shape != x.shape[:1]:
             raise ValueError(
@@ -86,18 +86,18 @@ def join_campaigns(
         mean, deviation = _moments(y)
         tables.append(x)
         all_values.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
-        campaign.append(np.full(len(x), number))
+        campaign.append(np.full(len(x), index))
     if columns is None:
         columns = (Columns("numbers", table.shape[1]),)
     features = np.hstack([np.vstack(tables), np.eye(len(tables))[np.concatenate(campaign)]])
     joined = library(features, (*columns, Columns("category", len(tables))), scaling=scaling)
     earlier_rows = np.arange(len(table), len(features))
     return Campaigns(
-        joined,
-        np.concatenate([np.asarray(arms).astype(int), earlier_rows]),
-        np.concatenate(all_values),
-        np.concatenate([errors, np.full(len(earlier_rows), EARLIER_ERROR * scale)]),
-        earlier_rows,
+        candidates=joined,
+        arms=np.concatenate([np.asarray(arms).astype(int), earlier_rows]),
+        values=np.concatenate(all_values),
+        errors=np.concatenate([errors, np.full(len(earlier_rows), EARLIER_ERROR * scale)]),
+        exclude=earlier_rows,
     )
 
 

@@ -78,11 +78,11 @@ def condition(kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool)
         pending, is_pending = pending[:0], is_pending[:0]
     zeros = jnp.zeros(len(pending), arrays.values.dtype)
     evaluations = Evaluations(
-        arrays.features[jnp.concatenate([arrays.arms, pending])],
-        jnp.concatenate([arrays.values, zeros]),
-        jnp.concatenate([arrays.observed, jnp.zeros_like(is_pending)]),
-        jnp.concatenate([jnp.zeros_like(arrays.observed), is_pending]),
-        jnp.concatenate([arrays.error_variance, zeros]),
+        points=arrays.features[jnp.concatenate([arrays.arms, pending])],
+        values=jnp.concatenate([arrays.values, zeros]),
+        observed=jnp.concatenate([arrays.observed, jnp.zeros_like(is_pending)]),
+        pending=jnp.concatenate([jnp.zeros_like(arrays.observed), is_pending]),
+        error_variance=jnp.concatenate([arrays.error_variance, zeros]),
     )
     if arrays.inducing.size:
         sketch = arrays.features[arrays.inducing], arrays.included
@@ -105,7 +105,7 @@ def choose_batch(
     is the number of candidates in the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
-    gp_posterior = condition(kernel, arrays, ratio, True)
+    gp_posterior = condition(kernel, arrays, ratio, with_pending=True)
     mean, variance = posterior.predict(gp_posterior, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
     is_used = jnp.concatenate([arrays.observed, arrays.is_pending])
@@ -128,9 +128,9 @@ def choose_batch(
     best_means = lax.top_k(used_means, min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch]; their joint expected improvement [], 0 without groups). The rows come
-        from the `available` [A] candidates of a shortlist of `size`; `score` [A] has the order of
-        `shuffled`."""
+        """(rows [batch], joint expected improvement []). The rows are `available` [A] candidates of
+        a shortlist of `size`; `score` [A] has the order of `shuffled`. Without groups, the expected
+        improvement is not computed, and is 0."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
@@ -155,7 +155,7 @@ def choose_batch(
     largest = LARGEST_SHORTLIST if price is None else LARGEST_SHORTLIST - batch
     size = min(max(SHORTLIST, 4 * batch, 4 * top), largest, features.shape[0])
     if constraints.groups is None:
-        rows = choose(shuffled_scores, ~unavailable, size)[0]
+        rows, _ = choose(shuffled_scores, ~unavailable, size)
     else:
         (label, eligible), size = constraints.groups, min(size, largest_group)
         groups = _best_groups(shuffled_scores, label[shuffled], eligible, batch)
@@ -175,8 +175,8 @@ def _best_groups(score: Array, label: Array, eligible: Array, batch: int) -> Arr
     largest mean."""
     order = jnp.lexsort((-score, label))
     sizes = jnp.bincount(label, length=len(eligible))
-    first = jnp.cumsum(sizes) - sizes
-    rank = jnp.arange(len(score)) - first[label[order]]
+    begin = jnp.cumsum(sizes) - sizes  # of each group in `order`
+    rank = jnp.arange(len(score)) - begin[label[order]]
     # a score of -inf would make the whole sum -inf
     best = jnp.where(rank < batch, jnp.maximum(score[order], -1e30), 0)
     total = jnp.zeros(len(eligible), score.dtype).at[label[order]].add(best)

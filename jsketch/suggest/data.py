@@ -139,20 +139,21 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     Mixed(length, columns).check(features)
     if gram is not None:
         return Precomputed(gram)
-    lowest, highest = (np.asarray(end, float) for end in (features.min(0), features.max(0)))
+    lowest, highest = (np.asarray(x, float) for x in (features.min(0), features.max(0)))
     kinds, length_index = column_kinds(columns)
-    first = np.unique(length_index, return_index=True)[1]  # the first column of each lengthscale
+    columns_of = np.unique(length_index, return_index=True)[1]  # first column of each lengthscale
     with np.errstate(over="ignore"):
         # the distance between two categories or two fingerprints is at most 1
-        ranges = np.where(kinds[first] == "numbers", (highest - lowest)[first], 1)
+        ranges = np.where(kinds[columns_of] == "numbers", (highest - lowest)[columns_of], 1)
         squared = np.square(ranges / length)
         total = squared.sum()
     if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
-        at = int(np.argmax(squared))
+        index = int(np.argmax(squared))
+        column = columns_of[index]
         raise ValueError(
             f"squared distances of the candidates are not finite in {dtype.name}: the largest are"
-            f" in column {first[at]}, from {lowest[first[at]]:g} to {highest[first[at]]:g}, whose"
-            f" lengthscale is {length[at]:g}. Scale the candidates, or use a larger"
+            f" in column {column}, from {lowest[column]:g} to {highest[column]:g}, whose"
+            f" lengthscale is {length[index]:g}. Scale the candidates, or use a larger"
             " lengthscale."
         )
     return Mixed(jnp.asarray(length, dtype), columns)
@@ -217,20 +218,20 @@ def _check_features(candidates: Any) -> np.ndarray:
 
 
 def check_vector(
-    name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
+    name: str, value: Any, count: int, owners: str, is_valid: Callable[[np.ndarray], Any], rule: str
 ) -> np.ndarray:
     """The value as an array [count]. Raises ValueError for another shape, and for numbers that are
-    not valid. In the messages, `name` is the name of the argument, `of` names the things that the
-    numbers belong to, and `valid` describes valid numbers."""
+    not valid. In the messages, `name` is the name of the argument, `owners` names the things that
+    the numbers belong to, and `rule` describes valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
         raise ValueError(
-            f"{name} must hold one number for each of the {count} {of}; their shape is"
+            f"{name} must hold one number for each of the {count} {owners}; their shape is"
             f" {numbers.shape}."
         )
     bad = np.flatnonzero(~is_valid(numbers))
     if len(bad):
-        raise ValueError(f"{name} must be {valid}; number {bad[0]} is {numbers[bad[0]]}.")
+        raise ValueError(f"{name} must be {rule}; number {bad[0]} is {numbers[bad[0]]}.")
     return numbers
 
 
@@ -245,8 +246,8 @@ def unavailable_candidates(
     """[A] bool for A = `count` candidates, those that may not be picked: the evaluated ones `arms`
     [n] (with `replicates`, only those whose value is NaN), the pending and the excluded ones."""
     unavailable = np.zeros(count, bool)
-    not_again = arms[np.isnan(values)] if replicates else arms
-    for rows in (not_again, pending, excluded):
+    done_arms = arms[np.isnan(values)] if replicates else arms
+    for rows in (done_arms, pending, excluded):
         unavailable[rows] = True
     return unavailable
 
@@ -276,15 +277,15 @@ def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -
     # if there is only one candidate, its repeats count as candidates
     candidate = candidate if candidate.any() else np.arange(len(values))
     count = int(candidate.max(initial=0)) + 1
-    enough = max(MIN_VALUES, min(MIN_CANDIDATES, count / 2))
+    min_effective = max(MIN_VALUES, min(MIN_CANDIDATES, count / 2))
     for _ in range(MAX_ITERATIONS if errors.any() else 0):
         if moments.deviation == 0:
             break
         with np.errstate(over="ignore"):
             weight = 1 / (1 + np.square(errors / moments.deviation))
-        largest = np.zeros(count)
-        np.maximum.at(largest, candidate, weight)
-        if largest.sum() ** 2 < enough * np.square(largest).sum():
+        largest_weight = np.zeros(count)
+        np.maximum.at(largest_weight, candidate, weight)
+        if largest_weight.sum() ** 2 < min_effective * np.square(largest_weight).sum():
             break
         previous, moments = moments, _moments(values, weight)
         if abs(moments.deviation - previous.deviation) <= 1e-9 * previous.deviation:
@@ -299,20 +300,20 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
     # squares of tiny differences would underflow
     residual_unit = float(power_of_two(residual))
     deviation = residual_unit * float(np.sqrt(np.square(residual / residual_unit).sum()))
-    rounding = 64 * np.finfo(float).eps * abs(centre)
+    rounding = 64 * np.finfo(float).eps * abs(centre)  # of the mean, with a margin
     return Moments(unit * centre, unit * deviation if deviation > rounding else 0.0, weight)
 
 
 def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """((values [m] - centre) / scale, variances [m] of their errors in units of scale^2). An error
-    above LARGEST_ERROR * scale, which could overflow the dtype of the features, is reduced to this
-    limit, and the distance of its value from the centre is reduced by the same factor."""
+    """(standardized values [m], variances [m] of their errors in units of scale^2). The values are
+    (values - centre) / scale. If an error is above LARGEST_ERROR * scale, which could overflow the
+    dtype of the features, the error and the value - centre are reduced by the same factor."""
     with np.errstate(over="ignore"):
-        relative = np.minimum(errors / scale, LARGEST_ERROR)
+        relative_error = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)
-        return (values - centre) / unit, np.square(relative)
+        return (values - centre) / unit, np.square(relative_error)
 
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
@@ -337,10 +338,10 @@ def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
     return (features - lowest) / width
 
 
-def padded_size(size: int) -> int:
-    """The smallest of 64, 256, 512, 1024, ... that is at least `size`. A program is compiled once
+def padded_size(count: int) -> int:
+    """The smallest of 64, 256, 512, 1024, ... that is at least `count`. A program is compiled once
     for each of these sizes, which takes seconds."""
-    power = max(MIN_SLOTS, 1 << max(size - 1, 0).bit_length())
+    power = max(MIN_SLOTS, 1 << max(count - 1, 0).bit_length())
     return power if power != 2 * MIN_SLOTS else 4 * MIN_SLOTS
 
 
@@ -349,11 +350,11 @@ def padded_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows, mask), both padded to `padded_size` slots, but to no more than `at_most` if the rows
     fit. Without rows there is no slot, unless `never_empty`."""
-    size = padded_size(len(rows)) if len(rows) or never_empty else 0
-    size = size if at_most is None or len(rows) > at_most else min(size, at_most)
-    return zero_padded(rows, size), np.arange(size) < len(rows)
+    length = padded_size(len(rows)) if len(rows) or never_empty else 0
+    length = length if at_most is None or len(rows) > at_most else min(length, at_most)
+    return zero_padded(rows, length), np.arange(length) < len(rows)
 
 
-def zero_padded(values: np.ndarray, size: int) -> np.ndarray:
-    """Values [n] followed by zeros, [size]."""
-    return np.append(values, np.zeros(size - len(values), values.dtype))
+def zero_padded(values: np.ndarray, length: int) -> np.ndarray:
+    """Values [n] followed by zeros, [length]."""
+    return np.append(values, np.zeros(length - len(values), values.dtype))

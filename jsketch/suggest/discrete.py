@@ -40,9 +40,9 @@ def _joined(x: Array) -> Array:
     """The words x [n,w] with four of them (two in 32-bit computations) in one integer: operations
     on fewer and longer integers are faster."""
     dtype = jnp.uint64 if x.dtype.itemsize == 8 else jnp.uint32
-    count = 8 * jnp.dtype(dtype).itemsize // WORD
-    words = jnp.pad(x.astype(dtype), ((0, 0), (0, -x.shape[1] % count)))
-    parts = [words[:, i::count] << jnp.asarray(i * WORD, dtype) for i in range(count)]
+    n_joined = 8 * jnp.dtype(dtype).itemsize // WORD
+    words = jnp.pad(x.astype(dtype), ((0, 0), (0, -x.shape[1] % n_joined)))
+    parts = [words[:, i::n_joined] << jnp.asarray(i * WORD, dtype) for i in range(n_joined)]
     return sum(parts[1:], parts[0])
 
 

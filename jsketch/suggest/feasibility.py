@@ -43,20 +43,20 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
     index, mask = padded_rows(data.arms[rows])
     label = np.ones(len(mask))
     label[: len(rows)] = np.where(succeeded[rows], 1, -1)
-    share = (succeeded.sum() + 1) / (len(succeeded) + 2)
-    arrays = map(jnp.asarray, (index, label, mask, share))
+    prior_mean = (succeeded.sum() + 1) / (len(succeeded) + 2)
+    arrays = map(jnp.asarray, (index, label, mask, prior_mean))
     return _success_probability(kernel, data.library.features, *arrays)
 
 
 @jax.jit
 def _success_probability(
-    kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
+    kernel: Any, features: Array, index: Array, label: Array, mask: Array, prior_mean: Array
 ) -> Array:
     x = features[index]
     in_use = mask[:, None] & mask[None, :]
     gram = jnp.where(in_use, kernel.gram(x, x), 0)
     # the prior mean of Phi(g) is Phi(m / sqrt(1 + k(x,x)))
-    centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
+    centre = jnp.sqrt(2.0) * ndtri(prior_mean).astype(x.dtype)
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
@@ -67,7 +67,7 @@ def _success_probability(
         return jnp.where(mask, label * hazard, 0), jnp.where(mask, curvature, 0)
 
     def factor(curvature: Array) -> tuple[Array, Array]:
-        """(sqrt W, L^-1), where W = diag(curvature), I + sqrt W K sqrt W = L L^T."""
+        """(sqrt W, L^-1), where W = diag(curvature) and I + sqrt W K sqrt W = L L^T."""
         root = jnp.sqrt(curvature)
         inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
         return root, posterior.inverse_root_by_lapack(inner)
@@ -82,8 +82,7 @@ def _success_probability(
     g = lax.fori_loop(0, NEWTON_STEPS, newton_step, jnp.zeros_like(label))
     gradient, curvature = derivatives(g + centre)
     root, inverse = factor(curvature)
-    latent = posterior.Posterior(
-        kernel, x, mask, gradient, inverse * root[None, :], jnp.ones((), x.dtype)
-    )
+    half, ratio = inverse * root[None, :], jnp.ones((), x.dtype)
+    latent = posterior.Posterior(kernel, x, mask, weights=gradient, half=half, ratio=ratio)
     mean, variance = posterior.predict(latent, features)
     return jnp.exp(log_normal_cdf((centre + mean) / jnp.sqrt(1 + variance)))

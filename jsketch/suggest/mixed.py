@@ -126,7 +126,7 @@ class Mixed:
             squared = squared_distances(x[:, index], y[:, index], column_length)
         for distance, group in zip(distances, self._groups("bits"), strict=True):
             squared = squared + distance / jnp.square(length[group.lengthscales.start])
-        return matern(5 * squared, 2.5)
+        return matern(5 * squared, nu=2.5)
 
     def check(self, x: Any) -> None:
         checks.all_positive(lengthscale=self.lengthscale)

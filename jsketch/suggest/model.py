@@ -44,7 +44,7 @@ from jsketch.suggest.mixed import Columns, Mixed, n_lengthscales
 from jsketch.suggest.posterior import evidence_bound, inverse_root
 from jsketch.types import PRNGKey
 
-LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
+LARGEST_EXACT = 1024  # largest number of evaluations of an exact posterior
 # Above LARGEST_EXACT evaluations, lengthscales are fitted to a sample of FIT_SAMPLE of them. Noise
 # and scale are fitted to all evaluations, on a sketch with FIT_INDUCING inducing points; the noise
 # variance divided by the signal variance is one of NOISE_RATIOS.
@@ -137,14 +137,14 @@ def log_posterior(
 def _fit_hyperparameters(
     kernel: Any,
     data: regression.Data,
-    fixed: np.ndarray | None,
+    fixed_lengthscale: np.ndarray | None,
     error_variances: ArrayLike,
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or the result of one search
-    from `start`. `fixed` [L], if given, are the lengthscales, which are then not fitted."""
-    dtype = data.u.dtype
-    length = None if fixed is None else jnp.asarray(fixed, dtype)
+    from `start`. `fixed_lengthscale` [L], if given, is not fitted."""
+    dtype, fixed = data.u.dtype, fixed_lengthscale
+    lengthscale = None if fixed is None else jnp.asarray(fixed, dtype)
     distances = _fingerprint_distances(kernel, data.u)
     error_variances = jnp.asarray(error_variances, dtype)
     # a point of the search: logarithms of the outputscale, of the noise variance minus its floor,
@@ -159,14 +159,15 @@ def _fit_hyperparameters(
     steps = STEPS
     if start is not None:
         steps = REFIT_STEPS
-        numbers = (start.outputscale, start.noise, *start.lengthscale)
-        starts = [np.log(np.maximum(numbers[: len(starts[0])], MIN_NOISE))]
+        hyperparameters = (start.outputscale, start.noise, *start.lengthscale)
+        # without the lengthscale if it is fixed
+        starts = [np.log(np.maximum(hyperparameters[: len(starts[0])], MIN_NOISE))]
     best_point, lowest_loss = starts[0], np.inf
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best_point, lowest_loss
         value, gradient = _loss(
-            jnp.asarray(point, dtype), kernel, distances, data, length, error_variances
+            jnp.asarray(point, dtype), kernel, distances, data, lengthscale, error_variances
         )
         value, gradient = float(value), np.asarray(gradient, float)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -180,11 +181,11 @@ def _fit_hyperparameters(
     return _hyperparameters_at(np, best_point.astype(dtype), fixed)
 
 
-def _hyperparameters_at(xp: Any, point: Any, fixed: Any) -> Hyperparameters:
+def _hyperparameters_at(xp: Any, point: Any, fixed_lengthscale: Any) -> Hyperparameters:
     """The hyperparameters at a point of the search; `xp` is NumPy or jax.numpy."""
     floor = max(MIN_NOISE, 100 * float(np.finfo(point.dtype).eps))
-    length = xp.exp(point[2:]) if fixed is None else fixed
-    return Hyperparameters(length, xp.exp(point[0]), floor + xp.exp(point[1]))
+    lengthscale = xp.exp(point[2:]) if fixed_lengthscale is None else fixed_lengthscale
+    return Hyperparameters(lengthscale, xp.exp(point[0]), floor + xp.exp(point[1]))
 
 
 @jax.jit
@@ -199,10 +200,10 @@ def _loss(
     kernel: Any,
     distances: list[Array],
     data: regression.Data,
-    fixed: Array | None,
+    fixed_lengthscale: Array | None,
     error_variances: Array,
 ) -> Array:
-    theta = _hyperparameters_at(jnp, point, fixed)
+    theta = _hyperparameters_at(jnp, point, fixed_lengthscale)
     return -log_posterior(kernel, distances, data, theta, error_variances)
 
 
@@ -234,7 +235,7 @@ def fit(
     is False. Raises what `suggest` raises.
     """
     key = None if key is None else checks.one_key(key=key)
-    data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    data = check_data(candidates, columns, arms, values, pending=(), scaling=scaling, errors=errors)
     return fit_data(data, lengthscale, key, limits=limits)
 
 
@@ -258,13 +259,15 @@ def fit_data(
         limits = (outlier_limit(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
     # the prior median of the lengthscales
-    default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
-    length = default if fixed is None else fixed
-    kernel = kernel_of(library, length)
+    median = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
+    start_lengthscale = median if fixed is None else fixed
+    kernel = kernel_of(library, start_lengthscale)
     if len(values) < MIN_VALUES or weighted_moments(values, 0 * values, arms).deviation == 0:
         centre = float(values[0]) if len(values) else 0.0
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
-        return Model(length, ratio, 1.0, centre, False, limits)
+        return Model(
+            start_lengthscale, ratio, scale=1.0, centre=centre, fitted=False, limits=limits
+        )
     key = jax.random.key(0) if key is None else key
     is_exact = len(values) <= LARGEST_EXACT
     rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)
@@ -275,16 +278,16 @@ def fit_data(
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
     dtype = library.features.dtype
+    points, padded_y = library.features[jnp.asarray(index)], jnp.asarray(y, dtype)
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
-    points = library.features[jnp.asarray(index)]
-    padded = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
-    start_point = None
+    padded = regression.Data(points, padded_y, jnp.asarray(mask), centre=zero, spread=one)
+    theta = None
     if start is not None and start.fitted:
         outputscale = (start.scale / deviation) ** 2
-        start_point = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
-    length, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, start_point)
-    length, ratio = np.asarray(length, float), float(noise / outputscale)
-    model = Model(length, ratio, deviation * float(outputscale) ** 0.5, centre, True, limits)
+        theta = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
+    lengthscale, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, theta)
+    scale, ratio = deviation * float(outputscale) ** 0.5, float(noise / outputscale)
+    model = Model(np.asarray(lengthscale, float), ratio, scale, centre, fitted=True, limits=limits)
     if is_exact or data.errors.any():
         return model
     return _fit_scale_to_all(library, model, arms, values, key)
@@ -296,8 +299,9 @@ def _fit_scale_to_all(
     """The model with centre, noise and scale fitted to all evaluations (`evidence_bound`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
-    distinct = np.unique(arms)
-    inducing, included = padded_rows(distinct[random_rows(len(distinct), FIT_INDUCING, key)])
+    distinct_arms = np.unique(arms)
+    sample = random_rows(len(distinct_arms), FIT_INDUCING, key)
+    inducing, included = padded_rows(distinct_arms[sample])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
     kernel = kernel_of(library, model.lengthscale)
@@ -364,7 +368,7 @@ def leave_one_out(
     than 1,024 evaluations a random sample of 1,024 is used. Raises what `suggest` raises.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
-    data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    data = check_data(candidates, columns, arms, values, pending=(), scaling=scaling, errors=errors)
     return leave_one_out_data(data, model, key)
 
 
@@ -373,7 +377,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
     sample = random_rows(len(at), LARGEST_EXACT, key)
     at = at[sample]
-    index, mask = padded_rows(data.arms[at], True)
+    index, mask = padded_rows(data.arms[at], never_empty=True)
     dtype = data.library.features.dtype
     values, variances = data.standardized_values(model.centre, model.scale, model.fitted)
     y = zero_padded(values[sample], len(index))
@@ -391,7 +395,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
 def _leave_one_out(
     kernel: Any, features: Array, index: Array, mask: Array, y: Array, noise: Array
 ) -> tuple[Array, Array, Array]:
-    """(leave-one-out means [N] and variances [N], log likelihood []) of values y [N]."""
+    """(means [N], variances [N], log likelihood []) of the leave-one-out predictions of y [N]."""
     half = inverse_root(kernel, features[index], mask, noise)
     diagonal, whitened = jnp.square(half).sum(0), matmul(half, y)
     count = jnp.maximum(mask.sum(dtype=y.dtype), 1)
@@ -410,13 +414,13 @@ def in_value_units(
         mean = model.centre + model.scale * np.asarray(mean, float)
         std = model.scale * np.sqrt(np.asarray(variance, float))
     numbers = {"means": mean, "standard deviations": std}
-    wrong = [name for name, x in numbers.items() if not np.isfinite(x[rows]).all()]
-    if wrong:
+    nonfinite_names = [name for name, x in numbers.items() if not np.isfinite(x[rows]).all()]
+    if nonfinite_names:
         raise ValueError(
-            f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
-            f" ratio of {model.ratio:g} (noise to signal variance), a scale of {model.scale:g} and"
-            f" a centre of {model.centre:g}. Repeated evaluations need a larger ratio, and"
-            " the values must not be far from the centre in units of the scale."
+            f"the posterior is not finite: {', '.join(nonfinite_names)} are NaN or infinite. The"
+            f" model has a ratio of {model.ratio:g} (noise to signal variance), a scale of"
+            f" {model.scale:g} and a centre of {model.centre:g}. Repeated evaluations need a larger"
+            " ratio, and the values must not be far from the centre in units of the scale."
         )
     return mean, std
 
@@ -436,5 +440,5 @@ def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
 def random_rows(count: int, limit: int, key: PRNGKey) -> np.ndarray:
     """A random sample of at most `limit` of the rows 0 to `count` - 1, in increasing order."""
     key_data = jax.random.key_data(jax.random.fold_in(key, SUBSAMPLE_KEY))
-    random = np.random.default_rng(np.asarray(key_data).ravel().tolist())
-    return np.sort(random.permutation(count)[:limit])
+    generator = np.random.default_rng(np.asarray(key_data).ravel().tolist())
+    return np.sort(generator.permutation(count)[:limit])

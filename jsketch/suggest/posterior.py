@@ -108,18 +108,18 @@ def _mean_and_explained(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 
 def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [A], variance [A]) at all candidates x [A,d], in blocks."""
-    count = -(-x.shape[0] // BLOCK)
-    size = -(-x.shape[0] // count)
+    n_blocks = -(-x.shape[0] // BLOCK)
+    length = -(-x.shape[0] // n_blocks)
 
     def predict_block(begin: Array) -> tuple[Array, Array]:
-        block = lax.dynamic_slice_in_dim(x, begin, size)
+        block = lax.dynamic_slice_in_dim(x, begin, length)
         mean, half = _mean_and_explained(posterior, block)
         return mean, jnp.maximum(posterior.kernel.diag(block) - jnp.square(half).sum(0), 0)
 
-    # the last two blocks overlap if `size` does not divide the number of candidates
-    begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
+    # the last two blocks overlap if `length` does not divide the number of candidates
+    begins = jnp.minimum(jnp.arange(n_blocks) * length, x.shape[0] - length)
     mean, variance = lax.map(predict_block, begins)
-    index = begins[:, None] + jnp.arange(size)[None, :]
+    index = begins[:, None] + jnp.arange(length)[None, :]
     zeros = jnp.zeros(x.shape[0], x.dtype)
     return zeros.at[index].set(mean), zeros.at[index].set(variance)
 

@@ -44,7 +44,7 @@ def predict(
 ) -> Prediction:
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. The arguments
     are those of `suggest`; raises what `suggest` raises."""
-    kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
+    kernel, arrays, ratio = _kernel_data_and_ratio(candidates, arms, values, model, errors, key)
     mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
 
@@ -62,7 +62,7 @@ def average_predictions(
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
     points. `sets` [k, S, d] are the features of these points, scaled as in a `Library`. The other
     arguments are those of `suggest`; raises what `suggest` raises."""
-    kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
+    kernel, arrays, ratio = _kernel_data_and_ratio(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
     return in_value_units(model, *_predict(kernel, arrays, ratio, points))
 
@@ -79,12 +79,12 @@ def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     return float(special.stdtrit(degrees, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))
 
 
-def _kernel_and_data(
+def _kernel_data_and_ratio(
     candidates: Any, arms: Any, values: Any, model: Model, errors: Any, key: PRNGKey | None
 ) -> tuple[Any, choice.PaddedData, Array]:
     """(kernel, padded data, noise variance divided by the signal variance)."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
-    data = check_data(candidates, None, arms, values, (), True, errors)
+    data = check_data(candidates, None, arms, values, pending=(), scaling=True, errors=errors)
     kernel = kernel_of(data.library, model.lengthscale)
     unavailable = np.zeros(len(data.library.features), bool)
     arrays = padded_data(kernel, data, model, unavailable, key)
@@ -96,7 +96,7 @@ def _predict(
     kernel: Any, arrays: choice.PaddedData, ratio: Array, sets: Array | None = None
 ) -> tuple[Array, Array]:
     """(mean, variance) at all candidates, or of the averages over `sets` [k,S,d]."""
-    gp_posterior = choice.condition(kernel, arrays, ratio, False)
+    gp_posterior = choice.condition(kernel, arrays, ratio, with_pending=False)
     if sets is None:
         return posterior.predict(gp_posterior, arrays.features)
     return posterior.average_over_sets(gp_posterior, sets)

@@ -68,24 +68,24 @@ class SpaceDomain:
     ) -> CandidateSet:
         """The candidates of a round: the evaluated and pending `points`, whose rows `best` have the
         largest values, and random new points."""
-        size = CANDIDATES
-        while size < 2 * len(points):
-            size *= 2
-        shape = size - len(points), len(self.columns)
-        new = random.random(shape)
+        n_candidates = CANDIDATES
+        while n_candidates < 2 * len(points):
+            n_candidates *= 2
+        shape = n_candidates - len(points), len(self.columns)
+        new_points = random.random(shape)
         if len(best):
-            half = shape[0] // 2
-            origin = points[random.choice(best, half)]
-            scale = random.choice(CHANGE_SCALES, (half, 1))
+            n_copies = shape[0] // 2
+            origin = points[random.choice(best, n_copies)]
+            scale = random.choice(CHANGE_SCALES, (n_copies, 1))
             moved = np.clip(origin + scale * random.standard_normal(origin.shape), 0, 1)
             is_category = [group.kind == "category" for group in self.columns]
-            moved = np.where(is_category, new[:half], moved)
+            moved = np.where(is_category, new_points[:n_copies], moved)
             is_changed = random.random(origin.shape) < CHANGE_PROBABILITY
-            new[:half] = np.where(is_changed, moved, origin)
-        points = np.concatenate([points.reshape(-1, shape[1]), self._centre(new)])
-        first = np.unique(points, axis=0, return_index=True)[1]
-        repeated = np.setdiff1d(np.arange(size), first)
-        return CandidateSet(self._library(points), points, repeated)
+            new_points[:n_copies] = np.where(is_changed, moved, origin)
+        points = np.concatenate([points.reshape(-1, shape[1]), self._centre(new_points)])
+        first_rows = np.unique(points, axis=0, return_index=True)[1]
+        repeated_rows = np.setdiff1d(np.arange(n_candidates), first_rows)
+        return CandidateSet(self._library(points), points, repeated_rows)
 
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
         """The argument of the objective at a point."""
@@ -135,7 +135,7 @@ class ListDomain:
         indices = np.arange(len(self.space))
         rows = np.concatenate([points, np.setdiff1d(indices, points)]).astype(int)
         library = self.library._replace(features=self.library.features[rows])
-        return CandidateSet(library, rows, indices[:0])
+        return CandidateSet(library, rows, excluded=indices[:0])
 
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]
@@ -175,12 +175,12 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
         elif any(getattr(value, "ndim", 0) for value in values):
             raise ValueError(f"part {name!r} of a candidate is an array: use numbers or texts.")
         else:
-            try:
-                first_of = {v: i for i, v in reversed(list(enumerate(values)))}
-                firsts = [first_of[v] for v in values]
+            try:  # the index of the first value that is equal to v
+                index_of = {v: i for i, v in reversed(list(enumerate(values)))}
+                indices = [index_of[v] for v in values]
             except TypeError:  # a value without a hash
-                firsts = [values.index(v) for v in values]
-            unique, levels = np.unique(firsts, return_inverse=True)
+                indices = [values.index(v) for v in values]
+            unique, levels = np.unique(indices, return_inverse=True)
             if len(unique) > MAX_LEVELS:
                 raise ValueError(
                     f"part {name!r} of the candidates has {len(unique)} different values that are"
@@ -217,12 +217,12 @@ def n_initial_points(domain: Domain) -> int:
 
 
 class Proposer:
-    """Proposes points of a domain: first `initial` points of a design, then those that `suggest`
+    """Proposes points of a domain: first `n_initial` points of a design, then those that `suggest`
     chooses. Runs with the same seed and values propose the same points."""
 
-    def __init__(self, domain: Domain, seed: int, initial: int):
+    def __init__(self, domain: Domain, seed: int, n_initial: int):
         self.domain, self.seed = domain, seed
-        self.design = domain.design(initial, np.random.default_rng([seed, 0]))
+        self.design = domain.design(n_initial, np.random.default_rng([seed, 0]))
         self._models: dict[int, Model] = {}  # {number of values: the model fitted to them}
 
     def propose(
@@ -237,9 +237,9 @@ class Proposer:
         their `values` (NaN for a failed evaluation) and the `pending` points. `index` is the index
         of the first new point in the run; the random choices depend on it."""
         used = [*points, *pending]
-        design = [p for p in self.design[index:] if not any(np.array_equal(p, u) for u in used)]
-        if design:
-            return design[:count]
+        unused = [p for p in self.design[index:] if not any(np.array_equal(p, u) for u in used)]
+        if unused:
+            return unused[:count]
         n, n_used = len(points), len(used)
         y = np.asarray(values, float)
         random = np.random.default_rng([self.seed, index, 1])
@@ -267,13 +267,13 @@ class Proposer:
         """The model fitted to the first n values, where n is the last number of values at which
         it was refitted (REFIT_GROWTH)."""
         model: Model | None = None
-        size = min(len(self.design), len(values))
-        while model is None or size <= len(values):
-            if size not in self._models:
-                first = _replace_failures(values[:size])
-                data = check_data(library, None, np.arange(size), first, (), True)
-                self._models[size] = fit_data(data, None, None, model)
-            model, size = self._models[size], max(size + 1, int(size * REFIT_GROWTH))
+        n = min(len(self.design), len(values))
+        while model is None or n <= len(values):
+            if n not in self._models:
+                y = _replace_failures(values[:n])
+                data = check_data(library, None, np.arange(n), y, pending=(), scaling=True)
+                self._models[n] = fit_data(data, lengthscale=None, key=None, start=model)
+            model, n = self._models[n], max(n + 1, int(n * REFIT_GROWTH))
         return model
 
 

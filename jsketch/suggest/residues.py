@@ -48,13 +48,13 @@ def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
 
     Raises ValueError for a letter that is none of the 20 amino acids.
     """
-    levels, index = np.unique(np.asarray(letters, str), return_inverse=True)
-    wrong = [letter for letter in levels if letter not in RESIDUES]
-    if wrong:
+    distinct, index = np.unique(np.asarray(letters, str), return_inverse=True)
+    unknown = [letter for letter in distinct if letter not in RESIDUES]
+    if unknown:
         raise ValueError(
-            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, lower-case"
+            f"'{unknown[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, lower-case"
             " letters and other letters have no properties. Use --sequence, not --protein."
         )
-    table = np.array([RESIDUES[letter] for letter in levels])[index]
-    varying = np.ptp(table, axis=0) > 0
-    return {name: table[:, i] for i, name in enumerate(Residue._fields) if varying[i]}
+    table = np.array([RESIDUES[letter] for letter in distinct])[index]
+    varies = np.ptp(table, axis=0) > 0
+    return {name: table[:, i] for i, name in enumerate(Residue._fields) if varies[i]}

@@ -23,7 +23,7 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 511  # unevaluated candidates, those with the largest upper bounds; f is drawn there
+SHORTLIST = 511  # unevaluated candidates at which f is drawn, with the largest upper bounds
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
 # a rougher model has the lengthscales of the fitted model, divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
@@ -77,7 +77,7 @@ def possible_gain(
     at least MIN_INFLATION for a rougher one.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
-    data = check_data(candidates, None, arms, values, (), True, errors)
+    data = check_data(candidates, None, arms, values, pending=(), scaling=True, errors=errors)
     rows, limit, count = np.asarray(batch, int), np.inf, int(data.observed.sum())
     if bounds is not None and count:
         row, value = best_measured(data.arms, data.values)
@@ -85,13 +85,15 @@ def possible_gain(
     if not model.fitted:
         if not np.isfinite(limit):
             return None
-        return Gain(row, np.full(1, limit), np.full(min(len(rows), 1), limit), count, limit)
+        of_batch = np.full(min(len(rows), 1), limit)
+        return Gain(row, of_any=np.full(1, limit), of_batch=of_batch, observed=count, limit=limit)
     features = data.library.features
     unavailable = np.zeros(len(features), bool)
     unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
+    # padded to a power of two, so that batches of different sizes share a program
     padded_batch = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
-    best, fitted_likelihood = -1, -np.inf
+    best, fitted_likelihood = -1, -np.inf  # the fitted model determines both
     gains: list[tuple[np.ndarray, np.ndarray]] = []
     for divisor in (1.0, *LENGTHSCALE_DIVISORS):
         alternative = model._replace(lengthscale=model.lengthscale / divisor)
@@ -133,10 +135,10 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
     return int(rows[mean.argmax()]), float(mean.max())
 
 
-def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
+def stop_row(gain: Gain, largest_gain: float, arms: np.ndarray, values: np.ndarray) -> int:
     """The row of the best evaluated candidate when a campaign ends: the best measured one if its
-    value is within `at_most` of the largest possible value, or else `gain.best`."""
-    return best_measured(arms, values)[0] if gain.limit <= at_most else gain.best
+    value is within `largest_gain` of the largest possible value, or else `gain.best`."""
+    return best_measured(arms, values)[0] if gain.limit <= largest_gain else gain.best
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
@@ -148,12 +150,12 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
     return TOLERANCE * float(observed.max() - max(observed.min(), outlier_limit(observed)))
 
 
-def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether, with probability PROBABILITY, the gain is at most `at_most`. If there are fewer than
-    MIN_VALUES values, the best one must also be within `at_most` of the largest possible value."""
-    if gain is None or (gain.observed < MIN_VALUES and gain.limit > at_most):
+def should_stop(gain: Gain | None, largest_gain: float) -> bool:
+    """Whether, with probability PROBABILITY, the gain is at most `largest_gain`. If there are fewer
+    than MIN_VALUES values, the best must also be within it of the largest possible value."""
+    if gain is None or (gain.observed < MIN_VALUES and gain.limit > largest_gain):
         return False
-    return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
+    return float(np.quantile(gain.of_any, PROBABILITY)) <= largest_gain
 
 
 @partial(jax.jit, static_argnames="size")
@@ -167,11 +169,11 @@ def _draws(
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array]:
-    """(row of the best candidate; draws [DRAWS, 1 + size + B] of f at the best candidate, at a
-    shortlist of unevaluated candidates, and at the batch, in units of the signal). The best
-    candidate is row `best`, or if `best` is -1 the evaluated candidate with the largest mean."""
+    """(row of the best candidate, draws [DRAWS, 1 + size + B] of f in units of the signal). The
+    columns of the draws are the best candidate, a shortlist of `size` unevaluated candidates, and
+    the batch. If `best` is -1, the best is the evaluated candidate with the largest mean."""
     features = arrays.features
-    gp_posterior = choice.condition(kernel, arrays, ratio, False)
+    gp_posterior = choice.condition(kernel, arrays, ratio, with_pending=False)
     mean, variance = posterior.predict(gp_posterior, features)
     largest = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[largest], best)

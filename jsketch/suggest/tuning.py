@@ -87,9 +87,9 @@ class Result:
 
         rows = []
         for e in self.evaluations:
-            named = e.candidate if isinstance(e.candidate, dict) else dict(candidate=e.candidate)
+            parts = e.candidate if isinstance(e.candidate, dict) else dict(candidate=e.candidate)
             result = dict(value=e.value, failed=e.failed, error=e.error, seconds=e.seconds)
-            rows.append({**named, **result})
+            rows.append({**parts, **result})
         return pandas.DataFrame(rows)
 
     def plot(self, axes: Any = None) -> Any:
@@ -98,10 +98,10 @@ class Result:
         import matplotlib.pyplot as plt
 
         axes = plt.subplots()[1] if axes is None else axes
-        count = np.arange(1, len(self.evaluations) + 1)
-        best = np.fmax if self.maximized else np.fmin
-        axes.plot(count, self.values, "o", markersize=4, alpha=0.5, label="evaluations")
-        axes.step(count, best.accumulate(self.values), where="post", label="best so far")
+        numbers = np.arange(1, len(self.evaluations) + 1)
+        better = np.fmax if self.maximized else np.fmin
+        axes.plot(numbers, self.values, "o", markersize=4, alpha=0.5, label="evaluations")
+        axes.step(numbers, better.accumulate(self.values), where="post", label="best so far")
         axes.set_xlabel("evaluations")
         axes.set_ylabel("value")
         axes.legend()
@@ -166,7 +166,7 @@ def minimize(
         minimize(lambda x, n: (x - 1) ** 2 + abs(n - 3), space, evaluations=30).best
     """
     options = batch, workers, catch, checkpoint, seed, progress
-    return _search(f, space, evaluations, False, *options)
+    return _search(f, space, evaluations, *options, maximized=False)
 
 
 @struct.checked_names
@@ -184,20 +184,20 @@ def maximize(
 ) -> Result:
     """Maximizes a function, with the arguments of `minimize`."""
     options = batch, workers, catch, checkpoint, seed, progress
-    return _search(f, space, evaluations, True, *options)
+    return _search(f, space, evaluations, *options, maximized=True)
 
 
 def _search(
     f: Any,
     space: Any,
     evaluations: int,
-    maximized: bool,
     batch: int,
     workers: str,
     catch: Any,
     checkpoint: Any,
     seed: int,
     progress: bool,
+    maximized: bool,
 ) -> Result:
     if not callable(f):
         raise ValueError(f"f must be a function; {f!r} was given.")
@@ -210,26 +210,28 @@ def _search(
     _check_arguments(f, space)
     if workers == "processes" and batch > 1 and not _is_importable(f):
         raise ValueError(f'workers="processes": define f by `def` in a file; {f!r} was given.')
-    initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
+    n_initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
     file = None
     if checkpoint is not None:
         parts: dict[str, Any] = dict(space=domain.space, seed=seed, maximized=maximized)
         file = run_file(checkpoint, RUN_KIND, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
-    run = _Run(evaluate, domain, maximized, evaluations, initial, file, progress)
+    run = _Run(evaluate, domain, maximized, evaluations, n_initial, file, progress)
     with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
-        proposer = Proposer(domain, seed, run.initial)
+        proposer = Proposer(domain, seed, run.n_initial)
         try:
             run.evaluate_pending(executor)  # the rest of an interrupted batch
             while len(run.evaluations) < evaluations:
                 points = [evaluation.point for evaluation in run.evaluations]
                 values = [e.value if maximized else -e.value for e in run.evaluations]
-                new = proposer.propose(points, values, (), batch, len(points))
-                if not new:
+                new_points = proposer.propose(
+                    points, values, pending=(), count=batch, index=len(points)
+                )
+                if not new_points:
                     warn(f"the run ends after evaluation {len(points)}: no other point is left.")
                     break
-                run.evaluations += [Evaluation(point, domain.candidate(point)) for point in new]
+                run.evaluations += [Evaluation(p, domain.candidate(p)) for p in new_points]
                 run.evaluate_pending(executor)
         except BaseException as error:
             error.result = run.result()  # type: ignore[attr-defined]
@@ -250,7 +252,7 @@ class _Run:
     domain: Domain
     maximized: bool
     horizon: int
-    initial: int  # size of the initial design; of a resumed run, the size in its file
+    n_initial: int  # points of the initial design; of a resumed run, the number in its file
     file: RunFile | None
     progress: bool
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -260,13 +262,13 @@ class _Run:
 
     def evaluate_pending(self, executor: Executor | None) -> None:
         """Runs the pending evaluations within the horizon, and saves each result."""
-        pending = [i for i, e in enumerate(self.evaluations[: self.horizon]) if not e.finished]
+        indices = [i for i, e in enumerate(self.evaluations[: self.horizon]) if not e.finished]
         if executor is None:
-            for i in pending:
+            for i in indices:
                 self._record(i, *self.evaluate(self.evaluations[i].candidate))
             return
         futures = {
-            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in pending
+            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in indices
         }
         try:
             for future in as_completed(futures):
@@ -292,7 +294,7 @@ class _Run:
                 for e in self.evaluations
             ]
             # the header is enough to resume a run, and the state {} is empty
-            self.file.save({}, initial=self.initial, evaluations=rows)
+            self.file.save({}, initial=self.n_initial, evaluations=rows)
         result = self.result()
         count, index = len(result.evaluations), result._best_index()
         is_shown = index != previous_index or count == self.horizon
@@ -306,7 +308,7 @@ class _Run:
         saved = None if self.file is None else self.file.load()
         if saved is not None and self.file is not None:
             header, _ = saved
-            self.initial = header["initial"]
+            self.n_initial = header["initial"]
             for coordinates, *outcome in header["evaluations"]:
                 point = np.asarray(coordinates)
                 self.evaluations.append(Evaluation(point, self.domain.candidate(point), *outcome))
@@ -349,18 +351,18 @@ def _check_arguments(f: Callable[..., Any], space: Any) -> None:
     try:
         signature.bind(**dict.fromkeys(space.names)) if is_space else signature.bind(None)
     except TypeError:
-        called = ", ".join(f"{name}=..." for name in space.names) if is_space else "candidate"
-        raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
+        words = ", ".join(f"{name}=..." for name in space.names) if is_space else "candidate"
+        raise ValueError(f"f is called as f({words}), but is defined as f{signature}.") from None
 
 
 def _is_importable(f: Any) -> bool:
     """False if f is local, a lambda or typed in an interpreter: no other process can import it."""
     while isinstance(f, partial):
         f = f.func
-    named = f if hasattr(f, "__qualname__") else type(f)
+    named_object = f if hasattr(f, "__qualname__") else type(f)
     is_script = hasattr(sys.modules["__main__"], "__file__")
-    return (is_script or getattr(named, "__module__", "") != "__main__") and (
-        "<" not in named.__qualname__
+    return (is_script or getattr(named_object, "__module__", "") != "__main__") and (
+        "<" not in named_object.__qualname__
     )
 
 

@@ -61,7 +61,7 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
         query, chosen = ASK(bandit, state), over_file.choose(file_state)
         batches.append((arms_asked(query).tolist(), arms_asked(chosen.query).tolist()))
         assert not chosen.incomplete
-        reads.append(chosen.chunks)
+        reads.append(chosen.n_reads)
         pending.append((query, chosen.query))
         if pend and t % 2 == 0:
             state, file_state = bandit.pend(state, query), over_file.pend(file_state, chosen.query)
@@ -208,7 +208,7 @@ def test_invalid_files_are_refused(tmp_path):
         file.read(4)
     np.save(tmp_path / "arms.npy", x[:, :1])
     with pytest.raises(ValueError, match=r"has changed .* \[37, 1\] .* \[37, 2\]"):
-        next(file.in_order())
+        next(file.read_in_order())
 
 
 def test_mistakes_are_refused(tmp_path):

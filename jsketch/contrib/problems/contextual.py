@@ -70,12 +70,13 @@ class ContextualArms:
         checks.positive_integer(inputs=self.inputs)
         checks.nonnegative(noise_std=self.noise_std)
         problem = replace(self, actions=jnp.asarray(checks.arm_features(self.actions)))
+        # a plain function is a leaf, which jit rejects
         if not callable(self.reward) or jax.tree_util.all_leaves([self.reward]):
             raise ValueError(
                 "reward must be a callable pytree, such as contextual.Squares() or a"
                 f" struct.dataclass with __call__(context, action); {self.reward!r} was given."
             )
-        problem.start(bandit, key)
+        problem.start(bandit, key)  # raises ValueError for an invalid bandit
         return problem
 
     def start(self, bandit: Any, key: PRNGKey) -> Any:
@@ -88,9 +89,10 @@ class ContextualArms:
         action = bandit.ask(state, points, ask_key)
         y = mean[action] + self.noise_std * jax.random.normal(noise_key, (), mean.dtype)
         state, info = bandit.tell(state, points[action], y, tell_key)
-        gaps = mean.max() - mean
-        regrets = {"regret": gaps[action], "uniform_regret": gaps.mean()}
-        return state, record(info, action=action, reward=y, **regrets)
+        regret = mean.max() - mean
+        return state, record(
+            info, action=action, reward=y, regret=regret[action], uniform_regret=regret.mean()
+        )
 
     def uniform_regret(self, horizon: int, key: PRNGKey) -> Array:
         """The expected regret [T] of uniform actions in the contexts of the run with `key`."""
@@ -133,13 +135,13 @@ class ClientArms:
         y = expected + self.problem.noise_std * noise
         x = jnp.take_along_axis(points, action[:, None, None], axis=1)[:, 0]
         state, info = bandit.tell(state, x, y, tell_key)
-        gaps = mean.max(axis=1, keepdims=True) - mean
+        regret = mean.max(axis=1, keepdims=True) - mean
         return state, record(
             info,
             action=action,
             reward=y,
             regret=(mean.max(axis=1) - expected).sum(),
-            uniform_regret=gaps.mean(axis=1).sum(),
+            uniform_regret=regret.mean(axis=1).sum(),
             sent=state.sent,
             sent_as_data=state.sent_as_data,
             exchanges=state.exchanges,

@@ -44,11 +44,11 @@ class DriftingArms:
         floor = jnp.clip(floor, 0, last)
         share = jnp.zeros_like(position) if self.abrupt else jnp.clip(position - floor, 0, 1)
         j = floor.astype(jnp.int32)
-        following = jnp.minimum(j + 1, last)
-        return (1 - share) * self.anchors[j] + share * self.anchors[following]
+        next_j = jnp.minimum(j + 1, last)
+        return (1 - share) * self.anchors[j] + share * self.anchors[next_j]
 
     def checked(self, bandit: Bandit[Any], key: PRNGKey) -> DriftingArms:
-        bandit.init(self.arms, key)
+        bandit.init(self.arms, key)  # raises ValueError for invalid arms
         return self
 
     def start(self, bandit: Bandit[Any], key: PRNGKey) -> Any:

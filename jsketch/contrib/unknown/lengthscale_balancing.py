@@ -46,10 +46,11 @@ BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
 
 
-def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
-    """`norm_bound` (theta_0 / theta_g)^(d/2), [G], for lengthscales theta_g. A norm below the bound
-    at one lengthscale is below the bounds at all shorter ones (Bull, JMLR 2011; THEORY 6.8)."""
-    return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
+def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, dimension: int) -> Array:
+    """`norm_bound` (theta_0 / theta_g)^(d/2), [G], for lengthscales theta_g of d features. A norm
+    below the bound at one lengthscale is below those at shorter ones (Bull, JMLR 2011; THEORY
+    6.8)."""
+    return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (dimension / 2))
 
 
 @struct.dataclass
@@ -100,16 +101,20 @@ class LengthscaleBalancing(Algorithm):
         self._check()
         lengthscales, norm_bounds = self._candidates(checks.arms(domain))
         _check_representable(lengthscales, norm_bounds)
-        first = self._learner(lengthscales[0], norm_bounds[0]).init(domain, key)
-        count = len(lengthscales)
-        zeros = jnp.zeros(count, first.domain.features.dtype)
+        first_state = self._learner(lengthscales[0], norm_bounds[0]).init(domain, key)
+        n_candidates = len(lengthscales)
+        zeros = jnp.zeros(n_candidates, first_state.domain.features.dtype)
         if self.rule == "order":  # the call raises ValueError for other kernels
-            log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
+            ones = zeros + 1
+            log_information_order(self.base.kernel, lengthscales=ones, n=ones, dimension=1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), replace(first, domain=None)
+            lambda leaf: jnp.broadcast_to(leaf, (n_candidates, *leaf.shape)),
+            replace(first_state, domain=None),
         )
-        return BalancingState(first.domain, learners, zeros, zeros, zeros, jnp.zeros(count, bool))
+        sums = dict.fromkeys(("pulls", "reward_sums_chosen", "suspected"), zeros)
+        ruled_out = jnp.zeros(n_candidates, bool)
+        return BalancingState(first_state.domain, learners, **sums, ruled_out=ruled_out)
 
     def _check(self) -> None:
         if type(self.base) not in BASES:
@@ -134,11 +139,11 @@ class LengthscaleBalancing(Algorithm):
 
     def _candidates(self, domain: Arms) -> tuple[Array, Array]:
         """(lengthscales [G], norm bounds [G])."""
-        dtype, inputs = domain.features.dtype, domain.features.shape[1]
+        dtype, dimension = domain.features.dtype, domain.features.shape[1]
         lengthscales = jnp.asarray(self.lengthscales, dtype)
         if self.norm_bounds is not None:
             return lengthscales, jnp.asarray(self.norm_bounds, dtype)
-        return lengthscales, scaled_norm_bounds(self.base.norm_bound, lengthscales, inputs)
+        return lengthscales, scaled_norm_bounds(self.base.norm_bound, lengthscales, dimension)
 
     def _learner(self, lengthscale: Array, norm_bound: Array) -> Any:
         kernel = self.base.kernel.replace(lengthscale=lengthscale)
@@ -158,11 +163,11 @@ class LengthscaleBalancing(Algorithm):
         regret = state.suspected
         if self.rule == "evidence":
             lam = self.base.regularization
-            regret = -self._vmap_learners(state, lambda learner, s: log_likelihood_bound(s, lam))
+            regret = -self._vmap_learners(state, lambda _, s: log_likelihood_bound(s, lam))
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
-            n, inputs = state.pulls + 1, state.domain.features.shape[1]
-            log_information = log_information_order(self.base.kernel, lengthscales, n, inputs)
+            n, dimension = state.pulls + 1, state.domain.features.shape[1]
+            log_information = log_information_order(self.base.kernel, lengthscales, n, dimension)
             regret = log_regret_order(log_information, jnp.log(norm_bounds), n)
         return argmin_active(~state.ruled_out, regret)
 
@@ -177,8 +182,8 @@ class LengthscaleBalancing(Algorithm):
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
         """(state, info) after the update of every learner and the test. The info has the width and
-        the size of the candidate that chose the arms. A flag is set if it is set for any active
-        candidate; if an active candidate overflows, the state does not change."""
+        dictionary size of the candidate that chose the arms. A flag is set if it is set for any
+        active candidate; if an active candidate overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
 
@@ -223,13 +228,13 @@ class LengthscaleBalancing(Algorithm):
         """The candidates [G] bool that the round rules out; none if `observed` [] is False."""
         base = self.base
         sums = state.pulls, state.reward_sums_chosen, state.suspected
-        out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
+        is_out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
         if self.norm_test:
             settings = base.regularization, base.noise_std, base.delta
-            norm = self._vmap_learners(state, lambda learner, s: norm_lower_bound(s, *settings))
-            out = out | (norm > self._candidates(state.domain)[1])
+            norm = self._vmap_learners(state, lambda _, s: norm_lower_bound(s, *settings))
+            is_out = is_out | (norm > self._candidates(state.domain)[1])
         # one candidate must remain
-        return out & observed & (~state.ruled_out & ~out).any()
+        return is_out & observed & (~state.ruled_out & ~is_out).any()
 
     def grow(self, state: BalancingState, capacity: int) -> BalancingState:
         """The same state with capacity for `capacity` inducing points (distinct arms of GPUCB)."""
@@ -237,16 +242,17 @@ class LengthscaleBalancing(Algorithm):
         return replace(state, learners=grown)
 
 
-def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
-    """log gamma_n [G] of each candidate up to a constant, -inf at n = 1 (Proposition 2.2). gamma_n
-    is theta^-d log(n)^(d+1) for the Gaussian kernel, and theta^-d n^(1-p) log(n)^p for Matern, with
-    p = 2 nu / (2 nu + d) (as in the proof; the statement has another power of n). With hundreds of
-    inputs d the powers themselves would overflow. Raises ValueError for other kernels."""
-    scale, log = -inputs * jnp.log(lengthscales), jnp.log(n)
+def log_information_order(kernel: Any, lengthscales: Array, n: Array, dimension: int) -> Array:
+    """log gamma_n [G] up to a constant, after n [G] observations of d features; -inf at n = 1
+    (Proposition 2.2). gamma_n is theta^-d log(n)^(d+1) for the Gaussian kernel, and
+    theta^-d n^(1-p) log(n)^p for Matern with p = 2 nu / (2 nu + d), as in the proof; the statement
+    has another power of n. With hundreds of features the powers themselves would overflow. Raises
+    ValueError for other kernels."""
+    scale, log = -dimension * jnp.log(lengthscales), jnp.log(n)
     if isinstance(kernel, Gaussian):
-        return scale + (inputs + 1) * jnp.log(log)
+        return scale + (dimension + 1) * jnp.log(log)
     if isinstance(kernel, Matern):
-        power = 2 * kernel.nu / (2 * kernel.nu + inputs)
+        power = 2 * kernel.nu / (2 * kernel.nu + dimension)
         return scale + (1 - power) * log + power * jnp.log(log)
     raise ValueError(
         'rule="order" needs a Gaussian or Matern kernel;'
@@ -291,10 +297,10 @@ def ruled_out_by_rewards(
     """
     n = jnp.maximum(pulls, 1)
     mean, error = reward_sums / n, deviation(n, noise_std, delta)
-    attained = jnp.max(jnp.where(active, mean - error, -jnp.inf))
-    attainable = mean + error + suspected / n
+    best_lower_bound = jnp.max(jnp.where(active, mean - error, -jnp.inf))
+    upper_bound = mean + error + suspected / n
     all_observed = (~active | (pulls > 0)).all()
-    return all_observed & active & (attainable < attained)
+    return all_observed & active & (upper_bound < best_lower_bound)
 
 
 def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:

@@ -49,7 +49,7 @@ def norm_lower_bound(
     identity = jnp.eye(square.shape[0], dtype=dtype)
     information = state.evidence.logdet + residual_sum / lam
     noise = jnp.square(noise_std) * (information - 2 * jnp.log(delta))
-    subtracted = total - matmul(state.weights, state.weights) + noise
+    misfit_at_lam = total - matmul(state.weights, state.weights)
 
     def squared_bound(multiple: Array) -> Array:
         rho = lam * multiple
@@ -57,8 +57,8 @@ def norm_lower_bound(
         # V + shift I = W^-T (I + shift W^T W) W^-1
         factor = cholesky_inverse(identity + (rho + residual_sum - lam) * square)
         half = matmul(factor.inverse, state.weights)
-        between = rho / (rho + residual_sum) * (total - matmul(half, half))
-        return (between - subtracted) / rho
+        misfit_at_rho = rho / (rho + residual_sum) * (total - matmul(half, half))
+        return (misfit_at_rho - (misfit_at_lam + noise)) / rho
 
     largest = lax.map(squared_bound, jnp.asarray(MULTIPLES, dtype)).max()
     return jnp.sqrt(jnp.maximum(largest, 0))

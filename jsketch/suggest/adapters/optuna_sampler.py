@@ -95,16 +95,17 @@ class OptunaSampler(BaseSampler):
         choose = self._choose_parameters if self.library is None else self._choose_row
         with LOCK:
             trials = study.get_trials(deepcopy=False)
-            finished = {other.number for other in trials if other.state.is_finished()}
+            finished_numbers = {t.number for t in trials if t.state.is_finished()}
             for _ in range(ATTEMPTS):
                 start = time.monotonic()
                 chosen = choose(study, trial, search_space)
                 study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
                 # other processes may have made the same choice meanwhile
-                others = [
-                    (o, p) for o, p in _other_trials(study, trial) if o.number not in finished
+                same_choice = [
+                    other
+                    for other, parameters in _other_trials(study, trial)
+                    if other.number not in finished_numbers and chosen.items() <= parameters.items()
                 ]
-                same_choice = [other for other, p in others if chosen.items() <= p.items()]
                 if not chosen or not same_choice:
                     break
                 # the trials with smaller numbers choose again first
@@ -141,7 +142,7 @@ class OptunaSampler(BaseSampler):
                 values.append(sign * _trial_value(other))
             else:
                 pending.append(point)
-        proposals = proposer.propose(points, values, pending, 1, trial.number)
+        proposals = proposer.propose(points, values, pending, count=1, index=trial.number)
         if not proposals:  # every combination was evaluated or is pending
             return {}
         candidate = domain.candidate(proposals[0])

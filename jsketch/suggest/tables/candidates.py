@@ -139,14 +139,15 @@ def read_sheet(
     roles = Roles() if roles is None else roles
     kinds = Kinds() if kinds is None else kinds
     kind_of = {name: kind for kind, group in kinds._asdict().items() for name in group}
-    named = [name for group in kinds for name in group]
-    named_features = [*named, *([] if same is None else [same])]
+    names_in_kinds = [name for group in kinds for name in group]
+    named_features = [*names_in_kinds, *([] if same is None else [same])]
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
-    needed = roles.results[:1] if roles.value_needed else []
-    table = read(path, [*needed, *not_features, *named_features], expected=roles.results)
+    needed_results = roles.results[:1] if roles.value_needed else []
+    needed_names = [*needed_results, *not_features, *named_features]
+    table = read(path, needed_names, expected=roles.results)
     for name in named_features:
-        if named.count(name) > 1 or name in (*not_features, *roles.results):
+        if names_in_kinds.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
     notes: list[str] = []
     id_name = roles.id or _id_column(table, (*not_features, *named_features, *roles.results), notes)
@@ -157,14 +158,14 @@ def read_sheet(
     else:
         ids = pd.Series(table.frame.index.astype(str), index=table.frame.index, dtype=object)
     evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
-    unused = [
+    unused_names = [
         name
         for name in table.names
         if name not in (*not_features, *named_features) and name.casefold() in evaluation_columns
     ]
-    names = [name for name in table.names if name not in (*not_features, *unused)]
-    if unused:
-        quoted = ", ".join(f"'{name}'" for name in unused)
+    names = [name for name in table.names if name not in (*not_features, *unused_names)]
+    if unused_names:
+        quoted = ", ".join(f"'{name}'" for name in unused_names)
         notes.append(f"{path}: not used as conditions unless they are renamed: {quoted}")
     if not names:
         raise ValueError(f"{path} has no column of conditions.")
@@ -189,15 +190,15 @@ def read_sheet(
     matrix, *earlier_matrices = np.split(joined_matrix, ends[:-1])
     notes += _note_on_equal_features(distinct_ids, matrix)
     candidates = Candidates(
-        distinct_ids,
-        matrix,
-        [Columns(feature.kind, feature.values.shape[1]) for feature in features],
-        [feature.name for feature in features],
-        None if same is None else _labels(distinct, same),
-        cost,
-        notes,
+        ids=distinct_ids,
+        features=matrix,
+        columns=[Columns(feature.kind, feature.values.shape[1]) for feature in features],
+        names=[feature.name for feature in features],
+        same=None if same is None else _labels(distinct, same),
+        cost=cost,
+        notes=notes,
     )
-    evaluations = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
+    evaluations = Evaluations(np.zeros(0, int), values=np.zeros(0), errors=np.zeros(0))
     if has_values:
         evaluations = _evaluations(table, candidate_of, roles)
     campaigns = list(zip(earlier_matrices, [values for _, values in earlier], strict=True))
@@ -221,9 +222,9 @@ def _measured_rows(
     return table.select(observed), values[observed]
 
 
-def _id_column(table: Table, named: Sequence[str], notes: list[str]) -> str:
+def _id_column(table: Table, named_columns: Sequence[str], notes: list[str]) -> str:
     """The column of ids: the first of ID_NAMES, or else the first column of different words that is
-    not `named` by an option, or else ROW_IDS."""
+    none of the `named_columns` of options, or else ROW_IDS."""
     by_name = {name.casefold(): name for name in reversed(table.names)}
     for name in ID_NAMES:
         cells = table.text(by_name[name]) if name in by_name else None
@@ -231,7 +232,7 @@ def _id_column(table: Table, named: Sequence[str], notes: list[str]) -> str:
             if name != "id":
                 notes.append(f"{table.path}: the ids are in the column '{by_name[name]}'")
             return by_name[name]
-    other_roles = {name.casefold() for name in (*named, *EVALUATION_COLUMNS)}
+    other_roles = {name.casefold() for name in (*named_columns, *EVALUATION_COLUMNS)}
     for name in table.names:
         if name.casefold() in other_roles or SMILES in name.casefold():
             continue
@@ -288,16 +289,15 @@ def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
     """Raises ValueError for a row that has another condition than the candidate of its id."""
     rows = sheet.first_row[arms]
     for name in (name for name in sheet.conditions if name in table.names):
-        here, there = (
-            cells.to_numpy() for cells in (table.levels(name), sheet.table.levels(name).iloc[rows])
-        )
-        differ = (here != "") & (here != there)
-        if differ.any():
+        words = table.levels(name).to_numpy()
+        sheet_words = sheet.table.levels(name).iloc[rows].to_numpy()
+        is_other = (words != "") & (words != sheet_words)
+        if is_other.any():
             numbers = table.parse(name).values, sheet.table.parse(name).values[rows]
-            differ &= ~np.isclose(*numbers, rtol=1e-3, atol=0)  # rounding does not count
-        if not differ.any():
+            is_other &= ~np.isclose(*numbers, rtol=1e-3, atol=0)  # rounding does not count
+        if not is_other.any():
             continue
-        at = int(differ.argmax())
+        row = int(is_other.argmax())
         remedy = "Correct the id or the condition."
         if sheet.id_name == ROW_IDS:
             remedy = (
@@ -305,8 +305,8 @@ def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
                 f" {sheet.table.path}."
             )
         raise ValueError(
-            f"{table.location(at, name)}: it is '{here[at]}', but '{there[at]}' for the candidate"
-            f" '{sheet.candidates.ids[arms[at]]}' in {sheet.table.path}. {remedy}"
+            f"{table.location(row, name)}: it is '{words[row]}', but '{sheet_words[row]}' for the"
+            f" candidate '{sheet.candidates.ids[arms[row]]}' in {sheet.table.path}. {remedy}"
         )
 
 
@@ -327,7 +327,7 @@ def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
         _check_cells(table, error_column, errors < 0, "a standard error must be at least 0")
     arrays = arms[measured], values[measured], errors[measured]
     last_batch = int(batches.max(initial=0))
-    return Evaluations(*arrays, pending, last_batch, notes, batches[measured])
+    return Evaluations(*arrays, pending, last_batch, notes, batch_of=batches[measured])
 
 
 def _values(
@@ -408,7 +408,7 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
     """The features of a column, or of each varying site of a column of sequences. `kind` is a field
     of `Kinds`; None: it is guessed. `notes` gets a sentence if the reading may surprise."""
     if kind in ("sequences", "proteins"):
-        return _sites(table, name, kind == "proteins")
+        return _sites(table, name, protein=kind == "proteins")
     if kind in ("smiles", "bits"):
         packed = _molecules(table, name, notes) if kind == "smiles" else _bits(table, name)
         if len(packed) > 1 and (packed == packed[0]).all():
@@ -418,7 +418,8 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
     if kind is None and parsed.note:
         notes.append(f"{table.path}, column '{name}': read as {parsed.note}")
     if kind == "categories" or parsed.kind == "text":
-        return [Feature(name, "category", _category(table, name, kind is None, notes))]
+        one_hot = _category(table, name, guessed=kind is None, notes=notes)
+        return [Feature(name, "category", one_hot)]
     try:
         values = table.numbers(name)
         if len(values) > 1 and np.ptp(values) == 0:
@@ -441,6 +442,7 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
     levels = words.unique()
     if len(words) > 1 and len(levels) == 1:
         _raise_constant(table, name, levels[0])
+    # words that differ in most rows, or in all of them, are probably not a category
     too_many = len(levels) > max(FEW_LEVELS, len(words) / 2) or len(words) == len(levels) > 2
     if (guessed and too_many) or len(levels) > MAX_LEVELS:
         raise ValueError(

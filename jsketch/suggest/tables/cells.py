@@ -70,8 +70,8 @@ class Table:
         """Raises ValueError for a column that does not exist."""
         for name in names:
             if name not in self.names:
-                near = difflib.get_close_matches(name, self.names, 1)
-                advice = f" (did you mean {near[0]!r}?)" if near else ""
+                similar = difflib.get_close_matches(name, self.names, n=1)
+                advice = f" (did you mean {similar[0]!r}?)" if similar else ""
                 raise ValueError(
                     f"{self.path} has no column '{name}'{advice}; its columns are:"
                     f" {', '.join(self.names)}."
@@ -85,11 +85,11 @@ class Table:
         """The table of the rows at which the mask `rows` [n] is true."""
         return replace(self, frame=self.frame[rows])
 
-    def with_rows_of(self, others: Sequence[Table]) -> Table:
-        """This table with the rows of other tables below. Raises ValueError if only some of the
+    def with_rows_of(self, tables: Sequence[Table]) -> Table:
+        """This table with the rows of other `tables` below. Raises ValueError if only some of the
         tables have semicolons between the columns, and therefore decimal commas."""
         frames = [self.frame]
-        for other in others:
+        for other in tables:
             if other.semicolons != self.semicolons:
                 raise ValueError(
                     f"{self.path} and {other.path} must have the same separator: only one of them"
@@ -100,7 +100,7 @@ class Table:
             )
             rows.index = pd.Index([f"{row} of {other.path}" for row in other.frame.index])
             frames.append(rows)
-        if not others:
+        if not tables:
             return self
         frames[0] = pd.DataFrame({name: self.text(name) for name in self.names})
         return replace(self, frame=pd.concat(frames).fillna(""))
@@ -141,17 +141,17 @@ class Table:
 
     def _raise_unreadable(self, column: str, parsed: ParsedColumn, bad: np.ndarray) -> None:
         words = self.text(column).iloc[bad]
-        first, location = words.iloc[0], self.location(int(bad[0]), column)
-        others = words[words != first].unique()[: MAX_QUOTED - 1]
-        quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in others)
+        cell, location = words.iloc[0], self.location(int(bad[0]), column)
+        other_words = words[words != cell].unique()[: MAX_QUOTED - 1]
+        quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in other_words)
         examples = f", also {quoted}" if quoted else ""
         count = f" ({bad.size} such cells in all{examples})" if bad.size > 1 else ""
-        if first == "":
+        if cell == "":
             cure = f'fill it in, or give --value "{column}" if these are the results'
             raise ValueError(f"{location}: the value is missing{count}: {cure}.{parsed.fault}")
         is_finite = np.isfinite(parsed.values[bad[0]])
         problem = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
-        raise ValueError(f"{location}: the value is '{first}', {problem}{count}.{parsed.fault}")
+        raise ValueError(f"{location}: the value is '{cell}', {problem}{count}.{parsed.fault}")
 
 
 @dataclass(frozen=True)
@@ -209,26 +209,27 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     unit = units.most_common(1)[0][0]
     notes = [f"numbers in {unit}"] if unit else []
     words = [match["number"] for match in matches]
-    point = np.array([_with_point(word) for word in words])
-    comma = np.array([_with_comma(word) for word in words])
+    point_values = np.array([_with_point(word) for word in words])
+    comma_values = np.array([_with_comma(word) for word in words])
     has_commas = any("," in word for word in words)
-    values, fault = point, ""
-    point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
-    differ = point_fits and comma_fits and not np.array_equal(point, comma)
+    values, fault = point_values, ""
+    point_fits, comma_fits = not np.isnan(point_values).any(), not np.isnan(comma_values).any()
+    differ = point_fits and comma_fits and not np.array_equal(point_values, comma_values)
     # commas are decimal if semicolons separate the columns, and points otherwise
     if differ and semicolons != has_commas:
         values, fault = np.full(len(words), np.nan), _AMBIGUOUS_MARK
     elif comma_fits and (has_commas or not point_fits):
-        values = comma
+        values = comma_values
         notes.append("numbers with decimal commas")
     elif not point_fits:
-        values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
+        comma_fits_more = np.isnan(point_values).sum() > np.isnan(comma_values).sum()
+        values = comma_values if comma_fits_more else point_values
         fault = _AMBIGUOUS_MARK
     elif has_commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:
-        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED])
-        fault = f" The cells have different units: {named}."
+        quoted = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED])
+        fault = f" The cells have different units: {quoted}."
         has_unit = [(match["unit"] or "").strip() == unit for match in matches]
         values = np.where(has_unit, values, np.nan)
     return values, " and ".join(notes), fault
@@ -330,19 +331,19 @@ def changed_copy(
     path: Path,
     table: Table,
     changes: dict[str, dict[int, Any]],
-    added: Sequence[dict[str, Any]] = (),
+    added_rows: Sequence[dict[str, Any]] = (),
 ) -> bytes:
     """The bytes of a copy of a table with changed cells, {column: {row of the spreadsheet: cell}},
-    and `added` rows below. Columns that the table lacks are added. The copy of an Excel file keeps
+    and `added_rows` below. Columns that the table lacks are added. The copy of an Excel file keeps
     formats and further sheets. A formula becomes its saved result, or empty if it has none."""
     if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
         frame = table.frame.copy()
         for name, cells in changes.items():
-            old = table.text(name) if name in table.names else pd.Series("", frame.index)
+            old_words = table.text(name) if name in table.names else pd.Series("", frame.index)
             words = {row: _cell_text(cell, table.semicolons) for row, cell in cells.items()}
-            frame[name] = [words.get(row, old[row]) for row in frame.index]
-        if added:
-            rows = pd.DataFrame(list(added)).reindex(columns=frame.columns)
+            frame[name] = [words.get(row, old_words[row]) for row in frame.index]
+        if added_rows:
+            rows = pd.DataFrame(list(added_rows)).reindex(columns=frame.columns)
             for name in changes:
                 rows[name] = [_cell_text(cell, table.semicolons) for cell in rows[name]]
             frame = pd.concat([frame, rows.astype(frame.dtypes)])
@@ -357,7 +358,7 @@ def changed_copy(
         sheet.cell(1, column).value = name
         for row, cell in cells.items():
             sheet.cell(row, column).value = cell
-    for row, new_row in enumerate(added, sheet.max_row + 1):
+    for row, new_row in enumerate(added_rows, sheet.max_row + 1):
         for name, cell in new_row.items():
             value = None if cell == "" else _number_of(cell)
             sheet.cell(row, names.index(name) + 1).value = value
@@ -520,9 +521,9 @@ def _check_names(path: Path, names: list[str]) -> None:
     if "" in names:
         number = names.index("") + 1
         raise ValueError(f"{path}, row 1: column {number} has no name; name it or remove it.")
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
         raise ValueError(
-            f"{path}, row 1: there are {names.count(twice[0])} columns '{twice[0]}'; their names"
-            " must differ."
+            f"{path}, row 1: there are {names.count(repeated[0])} columns '{repeated[0]}'; their"
+            " names must differ."
         )

@@ -50,49 +50,49 @@ class Effect(NamedTuple):
 
 def factors(inputs: Inputs) -> list[Factor]:
     """The factors in the order of the table."""
-    table, first, candidates = inputs.sheet.table, inputs.sheet.first_row, inputs.candidates
+    table, first_row, candidates = inputs.sheet.table, inputs.sheet.first_row, inputs.candidates
     factor_of: dict[str, Factor | None] = {}
     for name, group in zip(candidates.names, groups_of(candidates.columns), strict=True):
-        columns, length = np.r_[group.columns], group.lengthscales.start
+        columns, index = np.r_[group.columns], group.lengthscales.start
         block = candidates.features[:, columns]
         site = re.match(r"(.*)\[(\d+)\]", name)
         if name in table.names:
-            words = table.levels(name).iloc[first]
-            factor_of[name] = _factor(name, words, block, columns, group.kind == "numbers", length)
+            words, numeric = table.levels(name).iloc[first_row], group.kind == "numbers"
+            factor_of[name] = _factor(name, words, block, columns, numeric, index)
         elif site is not None and site[0] in factor_of:  # a property of the letter at that site
             letter = factor_of[site[0]]
             if letter is not None:
                 factor_of[site[0]] = letter._replace(columns=np.append(letter.columns, columns))
         elif site is not None and site[1] in table.names:
-            letters = table.text(site[1]).iloc[first].str[int(site[2]) - 1]
-            factor_of[name] = _factor(name, letters, block, columns, False, length)
+            letters = table.text(site[1]).iloc[first_row].str[int(site[2]) - 1]
+            factor_of[name] = _factor(name, letters, block, columns, numeric=False, index=index)
     return [factor for factor in factor_of.values() if factor is not None]
 
 
 def _factor(
-    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, length: int
+    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, index: int
 ) -> Factor | None:
     """The factor with the cells `words` [A] and the features `block` [A, width] of the candidates,
-    and with the lengthscale of index `length`; None if the factor has too many levels."""
+    and with the lengthscale `index`; None if the factor has too many levels."""
     if not numeric:
         level, labels = pd.factorize(words, sort=True)
         if len(labels) > MAX_LEVELS:
             return None
         examples, limit = np.unique(level, return_index=True)[1], LONGEST_LABEL
-        short = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
-        return Factor(name, short, level, columns, examples, None, length)
+        labels = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
+        return Factor(name, labels, level, columns, examples, numbers=None, lengthscale=index)
     values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
     if len(values) > MAX_LEVELS:
         ends = np.linspace(values[0], values[-1], RANGES + 1)
         bins = np.clip(np.searchsorted(ends, block[:, 0], side="right") - 1, 0, RANGES - 1)
         occupied, level = np.unique(bins, return_inverse=True)
-        from_middle = np.abs(block[:, 0] - (ends[:-1] + ends[1:])[bins] / 2)
-        examples = pd.Series(from_middle).groupby(level).idxmin().to_numpy()
+        distance = np.abs(block[:, 0] - (ends[:-1] + ends[1:])[bins] / 2)
+        examples = pd.Series(distance).groupby(level).idxmin().to_numpy()
         values = block[examples, 0]
         labels = [f"{ends[i]:.3g} to {ends[i + 1]:.3g}" for i in occupied]
     else:
         labels = [short_number(word) for word in words.iloc[examples]]
-    return Factor(name, list(labels), level.ravel(), columns, examples, values, length)
+    return Factor(name, list(labels), level.ravel(), columns, examples, values, index)
 
 
 def effects(results: Results) -> list[Effect]:
@@ -106,11 +106,11 @@ def effects(results: Results) -> list[Effect]:
     ends = np.cumsum([len(factor.labels) for factor in chosen], dtype=int)
     if not chosen:
         return []
-    total = int(ends[-1])
+    n_levels = int(ends[-1])
     features = np.asarray(inputs.library.features)
-    count = min(BACKGROUND, max(LARGEST_INPUT // (total * features.shape[1]), 8), len(features))
+    count = min(BACKGROUND, max(LARGEST_INPUT // (n_levels * features.shape[1]), 8), len(features))
     rows = np.random.default_rng(0).permutation(len(features))[:count]
-    sets = np.repeat(features[rows][None], total, 0)
+    sets = np.repeat(features[rows][None], n_levels, axis=0)
     for factor, part in zip(chosen, np.split(sets, ends[:-1]), strict=True):
         part[:, :, factor.columns] = features[factor.examples][:, None, factor.columns]
     mean, std = average_predictions(

@@ -50,15 +50,19 @@ def read(options: argparse.Namespace) -> Inputs:
     column, error_column = options.value_column, options.error_column
     results = (column,) if error_column is None else (column, error_column)
     roles = tables.Roles(
-        options.id_column,
-        results,
-        options.cost,
-        options.ignore,
-        options.read,
+        id=options.id_column,
+        results=results,
+        cost=options.cost,
+        ignored=options.ignore,
+        readings=options.read,
         value_needed=options.value_given and not options.observations,
     )
     kinds = tables.Kinds(
-        options.categories, options.sequence, options.bits, options.protein, options.smiles
+        categories=options.categories,
+        sequences=options.sequence,
+        bits=options.bits,
+        proteins=options.protein,
+        smiles=options.smiles,
     )
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
@@ -89,8 +93,8 @@ def read(options: argparse.Namespace) -> Inputs:
         notes += part.notes
     arms, values = (np.concatenate([part[i] for part in evaluations]) for i in (0, 1))
     _check_bounds(options, values)
-    notes += _suspicious_columns(candidates, arms, values)
-    notes += _outliers("the values", values[~np.isnan(values)])
+    notes += _column_warnings(candidates, arms, values)
+    notes += _outlier_warnings("the values", values[~np.isnan(values)])
     errors = None if error_column is None else np.concatenate([part.errors for part in evaluations])
 
     def rows_in(path: Path | None) -> np.ndarray:
@@ -103,34 +107,34 @@ def read(options: argparse.Namespace) -> Inputs:
     if sheet.earlier:
         earlier = [(x, -y if options.minimize else y) for x, y in sheet.earlier]
         joined = join_campaigns(features, arms, goals, earlier, columns=columns, errors=errors)
-        present = _present_library(joined, len(candidates.ids))
+        present_library = _present_library(joined, len(candidates.ids))
     else:
-        present = library(features, columns)
+        present_library = library(features, columns)
     pending = np.concatenate([rows_in(options.pending), *(part.pending for part in evaluations)])
     pending, excluded = np.setdiff1d(pending, arms), rows_in(options.exclude)
     if options.batch is None:
         arguments = arms, values, pending, excluded, options.replicates
-        left = ~unavailable_candidates(len(candidates.ids), *arguments)
-        label = np.zeros(left.sum()) if candidates.same is None else candidates.same[left]
+        is_left = ~unavailable_candidates(len(candidates.ids), *arguments)
+        label = np.zeros(is_left.sum()) if candidates.same is None else candidates.same[is_left]
         options.batch = int(min(BATCH, np.unique(label, return_counts=True)[1].max(initial=1)))
         if options.batch < BATCH:
             notes.append(f"the size of the batch is {options.batch}, because no more are left")
     n_in_sheet = len(evaluations[0].arms)
     return Inputs(
-        candidates._replace(notes=notes),
-        present,
-        arms,
-        values,
-        goals,
-        pending,
-        excluded,
-        errors,
-        sheet,
-        1 + max(part.last_batch for part in evaluations),
-        (arms[n_in_sheet:], values[n_in_sheet:]),
-        np.concatenate([part.batch_of for part in evaluations]),
-        not ignores_sheet_values and column in sheet.table.names,
-        joined,
+        candidates=candidates._replace(notes=notes),
+        library=present_library,
+        arms=arms,
+        measured=values,
+        goals=goals,
+        pending=pending,
+        excluded=excluded,
+        errors=errors,
+        sheet=sheet,
+        batch_number=1 + max(part.last_batch for part in evaluations),
+        from_observations=(arms[n_in_sheet:], values[n_in_sheet:]),
+        batch_of=np.concatenate([part.batch_of for part in evaluations]),
+        uses_sheet_values=not ignores_sheet_values and column in sheet.table.names,
+        joined=joined,
     )
 
 
@@ -140,7 +144,8 @@ def _best_of(options: argparse.Namespace, sheet: tables.Sheet) -> str:
     if np.isnan(values).all():
         return ""
     row, _ = stopping.best_measured(arms, goal(options, values))
-    name = "row " * (sheet.id_name == tables.ROW_IDS) + str(sheet.candidates.ids[row])
+    prefix = "row " if sheet.id_name == tables.ROW_IDS else ""
+    name = f"{prefix}{sheet.candidates.ids[row]}"
     return f" The best is {name} with {np.nanmean(values[arms == row]):.4g}."
 
 
@@ -161,7 +166,7 @@ def _present_library(joined: Campaigns, count: int) -> Library:
     return Library(joined.candidates.features[:count, :width], columns)
 
 
-def _suspicious_columns(
+def _column_warnings(
     candidates: tables.Candidates, arms: np.ndarray, values: np.ndarray
 ) -> list[str]:
     """Warnings about columns that predict the values almost perfectly or have outliers."""
@@ -170,7 +175,7 @@ def _suspicious_columns(
         if group.kind != "numbers":
             continue
         column = candidates.features[:, group.columns.start]
-        notes += _outliers(f"the column '{name}'", column)
+        notes += _outlier_warnings(f"the column '{name}'", column)
         measured, y = column[arms[observed]], values[observed]
         if len(y) < MIN_VALUES or np.ptp(measured) == 0 or np.ptp(y) == 0:
             continue
@@ -184,13 +189,13 @@ def _suspicious_columns(
     return notes
 
 
-def _outliers(name: str, numbers: np.ndarray) -> list[str]:
+def _outlier_warnings(name: str, numbers: np.ndarray) -> list[str]:
     """A warning in a list if one number determines the scale of all others; [] otherwise."""
     if len(numbers) < MIN_VALUES:
         return []
     distance = np.abs(numbers / 2 - np.median(numbers) / 2)
-    typical, farthest = np.quantile(distance, 0.9), int(np.argmax(distance))
-    if not typical > 0 or distance[farthest] <= OUTLIER_FACTOR * typical:
+    typical_distance, farthest = np.quantile(distance, 0.9), int(np.argmax(distance))
+    if not typical_distance > 0 or distance[farthest] <= OUTLIER_FACTOR * typical_distance:
         return []
     return [
         f"WARNING: {numbers[farthest]:g} is more than {OUTLIER_FACTOR} times as far from the median"
@@ -222,9 +227,9 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
     if options.bounds is None:
         return
     low, high = options.bounds
-    outside = values[(values < low) | (values > high)]
-    if outside.size:
-        raise ValueError(f"--bounds {low:g} {high:g}: the value {outside[0]:g} is outside.")
+    values_outside = values[(values < low) | (values > high)]
+    if values_outside.size:
+        raise ValueError(f"--bounds {low:g} {high:g}: the value {values_outside[0]:g} is outside.")
     if options.target is not None and not low <= options.target <= high:
         raise ValueError(f"--target {options.target:g} is outside --bounds {low:g} {high:g}.")
 

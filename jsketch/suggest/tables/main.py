@@ -83,17 +83,17 @@ def _sheet_changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[di
     first_row, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
     row_numbers = sheet.table.frame.index[first_row]
     cells_of_values: dict[int, Any] = {}
-    added: list[dict[str, Any]] = []
+    added_rows: list[dict[str, Any]] = []
     for arm, value in zip(*inputs.from_observations, strict=True):
         cell = "failed" if np.isnan(value) else float(value)
         if arm in arms_with_values:
             row = sheet.table.frame.iloc[first_row[arm]].to_dict()
-            added.append({**row, SUGGESTED_COLUMN: "", value_column: cell})
+            added_rows.append({**row, SUGGESTED_COLUMN: "", value_column: cell})
         else:
             cells_of_values[int(row_numbers[arm])] = cell
             arms_with_values.add(arm)
     batch_numbers = {int(row_numbers[arm]): inputs.batch_number for arm in results.batch.rows}
-    return {SUGGESTED_COLUMN: batch_numbers, value_column: cells_of_values}, added
+    return {SUGGESTED_COLUMN: batch_numbers, value_column: cells_of_values}, added_rows
 
 
 def batch_table(results: Results) -> pd.DataFrame:
@@ -120,11 +120,11 @@ def batch_table(results: Results) -> pd.DataFrame:
 
 def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
     """The numbers, rounded so that the width of an interval has DIGITS significant digits."""
-    width = np.log10(np.maximum(high - low, np.finfo(float).tiny))
+    log_width = np.log10(np.maximum(high - low, np.finfo(float).tiny))
     columns = []
     for column in (mean, low, high):
-        size = np.log10(np.maximum(np.abs(column), np.finfo(float).tiny))
-        digits = np.clip(np.floor(size) - np.floor(width) + DIGITS, 1, 17).astype(int)
+        magnitude = np.log10(np.maximum(np.abs(column), np.finfo(float).tiny))
+        digits = np.clip(np.floor(magnitude) - np.floor(log_width) + DIGITS, 1, 17).astype(int)
         columns.append(np.array([float(f"{x:.{n}g}") for x, n in zip(column, digits, strict=True)]))
     return columns
 

@@ -104,14 +104,14 @@ def verdict(results: Results) -> str:
     return f"Continue: the best is {best:.4g} ({name}); this batch is expected to gain {expected}."
 
 
-def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
-    """The verdict if the best value is within `at_most` of the best possible one (--bounds,
-    --target), or if no candidate is expected to be better by more than `at_most`."""
+def _stop_verdict(results: Results, gain: stopping.Gain, largest_gain: float) -> str:
+    """The verdict if the best value is within `largest_gain` of the best possible one (--bounds,
+    --target), or if no candidate is expected to be better by more than `largest_gain`."""
     options, inputs = results.options, results.inputs
-    row = stopping.stop_row(gain, at_most, inputs.arms, inputs.goals)
+    row = stopping.stop_row(gain, largest_gain, inputs.arms, inputs.goals)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))
     text = f"Stop: the best is {value:.4g} ({_description(inputs, row)})"
-    if gain.limit > at_most:
+    if gain.limit > largest_gain:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
         text = (
@@ -124,9 +124,9 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
         name = candidate_name(inputs, best_row)
         return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
     if options.target is not None:
-        return f"{text}, within {at_most:.2g} of the target of {options.target:g}."
+        return f"{text}, within {largest_gain:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
-    within = f" within {at_most:.2g} of {end:g}," if gain.limit > 0 else ""
+    within = f" within {largest_gain:.2g} of {end:g}," if gain.limit > 0 else ""
     extreme = "smallest" if options.minimize else "largest"
     return f"{text},{within} the {extreme} value that is possible."
 
@@ -161,9 +161,9 @@ def candidate_name(inputs: Inputs, row: int) -> str:
 def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
     """The conditions of the candidates in some rows as text; `short_number` shortens numbers."""
     table, numbers = inputs.sheet.table, _numeric_columns(inputs)
-    first, cells = inputs.sheet.first_row[rows], {}
+    first_row, cells = inputs.sheet.first_row[rows], {}
     for name in inputs.sheet.conditions:
-        column = table.text(name).iloc[first]
+        column = table.text(name).iloc[first_row]
         cells[name] = (column.map(short_number) if name in numbers else column).to_numpy(object)
     return pd.DataFrame(cells, dtype=object)
 
@@ -214,18 +214,18 @@ def reasons(results: Results) -> list[str]:
         if batch.mean[i] >= goals.max() - model.noise_std:
             line = "It exploits: it is expected to be about as good as the best."
         largest = correlation[i].max()
-        near = int(np.where(correlation[i] >= largest - margin, goals, -np.inf).argmax())
-        value = inputs.measured[observed][near]
-        neighbour = f"{candidate_name(inputs, arms[near])} ({value:.3g})"
+        index = int(np.where(correlation[i] >= largest - margin, goals, -np.inf).argmax())
+        value = inputs.measured[observed][index]
+        neighbour = f"{candidate_name(inputs, arms[index])} ({value:.3g})"
         if largest < MIN_CORRELATION:
             line += " Nothing similar was measured."
         else:
-            x, y = np.asarray(chosen[i]), np.asarray(evaluated[near])
+            x, y = np.asarray(chosen[i]), np.asarray(evaluated[index])
             distances = squared_distances(inputs.library, x, y) / np.square(model.lengthscale)
             if kinds[int(distances.argmax())] == "bits":
                 line += f" The most similar measured candidate is {neighbour}."
             elif distances.max() > 0:
-                difference = _difference(inputs, row, arms[near], distances)
+                difference = _difference(inputs, row, arms[index], distances)
                 line += f" It tests {difference} against {neighbour}."
             else:
                 line += f" It has the conditions of {neighbour}."

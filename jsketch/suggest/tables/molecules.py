@@ -90,8 +90,8 @@ def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
 def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]:
     """{index of a marked atom: its properties that atom pairs ignore}."""
     centres = (a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in molecule.GetAtoms())
-    double = (b.GetStereo() > chem.BondStereo.STEREOANY for b in molecule.GetBonds())
-    if any(centres) or any(double):
+    stereo_bonds = (b.GetStereo() > chem.BondStereo.STEREOANY for b in molecule.GetBonds())
+    if any(centres) or any(stereo_bonds):
         labeler.AssignCIPLabels(molecule)
     bonds: dict[int, list[str]] = {}
     for bond in molecule.GetBonds():

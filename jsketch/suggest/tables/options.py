@@ -57,9 +57,9 @@ def _cell_meaning(text: str) -> tuple[str, str]:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The checked options; without `arguments`, those of the command line."""
-    form = argparse.RawDescriptionHelpFormatter
+    style = argparse.RawDescriptionHelpFormatter
     usage = "jsketch-suggest SHEET --value COLUMN --batch COUNT [options]"  # printed with errors
-    parser = argparse.ArgumentParser("jsketch-suggest", usage, DESCRIPTION, formatter_class=form)
+    parser = argparse.ArgumentParser("jsketch-suggest", usage, DESCRIPTION, formatter_class=style)
     add: Any = parser.add_argument_group("what everybody needs").add_argument
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
     add("--value", dest="value_column", metavar="COLUMN",

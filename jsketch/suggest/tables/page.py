@@ -84,6 +84,7 @@ def _table(results: Results) -> pd.DataFrame:
         frame[name] = pd.Series([*drawings, *words[MAX_DRAWINGS:]], dtype=object)
     frame.insert(0, inputs.sheet.id_name, inputs.candidates.ids[batch.rows])
     if results.predicted is not None:
-        frame.insert(len(frame.columns), PREDICTION_HEADER, messages.predictions(results), True)
-    frame.insert(len(frame.columns), "reason", messages.reasons(results), True)
+        predictions = messages.predictions(results)
+        frame.insert(len(frame.columns), PREDICTION_HEADER, predictions, allow_duplicates=True)
+    frame.insert(len(frame.columns), "reason", messages.reasons(results), allow_duplicates=True)
     return frame

@@ -78,7 +78,7 @@ def effect(results: Results, effect: Effect, limits: tuple[float, float], captio
     low, high = _interval_ends(results, effect)
     error = np.stack([mean - low, high - mean])
     if factor.numbers is not None:
-        figure, axes = _axes(factor.name, value_name, 2.8)
+        figure, axes = _subplots(factor.name, value_name, 2.8)
         axes.plot(factor.numbers, mean, color=BLUE)
         axes.errorbar(factor.numbers, mean, yerr=error, **bars)
         axes.plot(inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
@@ -89,7 +89,7 @@ def effect(results: Results, effect: Effect, limits: tuple[float, float], captio
         # the best level is on top
         order = np.argsort(-effect.mean if results.options.minimize else effect.mean)
         rank = np.argsort(order)
-        figure, axes = _axes(value_name, "", 1.1 + 0.27 * len(order))
+        figure, axes = _subplots(value_name, "", 1.1 + 0.27 * len(order))
         axes.errorbar(mean[order], range(len(order)), xerr=error[:, order], **bars)
         axes.plot(values, rank[factor.level[arms]], "o", **dots)
         axes.set_yticks(range(len(order)), [factor.labels[i] for i in order])
@@ -121,7 +121,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
     if len(rows.labels) < len(columns.labels):
         rows, columns = columns, rows
     shape = len(rows.labels), len(columns.labels)
-    figure, axes = _axes(columns.name, rows.name, 1.4 + 0.3 * shape[0], grid=False)
+    figure, axes = _subplots(columns.name, rows.name, 1.4 + 0.3 * shape[0], grid=False)
     wide = shape[1] > NARROW_LEVELS
     if wide:
         figure.set_size_inches(11.2, 1.4 + 0.3 * shape[0])
@@ -161,6 +161,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
             axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
                 fontsize=8, fontweight="bold",
                 path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
+    # more characters do not fit below the picture in one line
     is_long = sum(map(len, columns.labels)) > (90 if wide else 40)
     ticks: dict[str, Any] = dict(rotation=35, ha="right") if is_long else dict(ha="center")
     axes.set_xticks(range(shape[1]), columns.labels, **ticks)
@@ -186,7 +187,7 @@ def _colours(options: argparse.Namespace) -> str:
     return "viridis_r" if options.minimize else "viridis"
 
 
-def _axes(x: str, y: str, height: float | None = None, grid: bool = True) -> tuple[Any, Axes]:
+def _subplots(x: str, y: str, height: float | None = None, grid: bool = True) -> tuple[Any, Axes]:
     figure, axes = plt.subplots()
     if height is not None:
         figure.set_figheight(height)
@@ -223,7 +224,7 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
     )
     if len(observed) < np.isfinite(inputs.goals).sum():
         caption += f" A random sample of {len(observed)} values is shown."
-    figure, axes = _axes("predicted from the others", "measured")
+    figure, axes = _subplots("predicted from the others", "measured")
     limits = min(observed.min(), mean.min()), max(observed.max(), mean.max())
     axes.plot(limits, limits, color="0.4", linewidth=0.8)
     xerr = np.abs([mean - end for end in ends])
@@ -242,7 +243,7 @@ def best_so_far(results: Results) -> Figure:
     goals = np.where(np.isnan(measured), -np.inf, inputs.goals[order])
     is_better = ~pd.Series(goals).cummax().duplicated()
     best = pd.Series(measured).where(is_better).ffill()
-    figure, axes = _axes("evaluation", results.options.value_column, 2.8)
+    figure, axes = _subplots("evaluation", results.options.value_column, 2.8)
     t = np.arange(1, len(measured) + 1)
     for start in np.flatnonzero(np.diff(batch)):
         axes.axvline(start + 1.5, color="0.8", linewidth=0.8, linestyle=":")
@@ -277,7 +278,7 @@ def map_of_library(results: Results) -> Figure:
     )
     if count > MAP_SIZE:
         caption += f" {MAP_SIZE} of {count} candidates are shown."
-    figure, axes = _axes("first principal component", "second principal component")
+    figure, axes = _subplots("first principal component", "second principal component")
     axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
     if len(evaluated):
         x, y = points[evaluated].T
@@ -329,7 +330,7 @@ def importance(names: list[str], lengthscale: np.ndarray) -> Figure:
         " the range of the column."
     )
     order = np.argsort(lengthscale, kind="stable")[:BARS][::-1]
-    figure, axes = _axes("1 / lengthscale", "")
+    figure, axes = _subplots("1 / lengthscale", "")
     shown = [name if len(name) < 24 else name[:22] + "..." for name in names]
     axes.barh(range(len(order)), 1 / lengthscale[order], color=BLUE)
     axes.set_yticks(range(len(order)), [shown[i] for i in order])

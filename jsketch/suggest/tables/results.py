@@ -75,8 +75,8 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     if joined is not None:
         # only the batch and the predictions use earlier campaigns
         batch = _without_earlier(batch, len(inputs.candidates.ids))
-        finite = inputs.measured[np.isfinite(inputs.measured)]
-        if len(finite) < MIN_VALUES or np.ptp(finite) == 0:
+        values = inputs.measured[np.isfinite(inputs.measured)]
+        if len(values) < MIN_VALUES or np.ptp(values) == 0:
             batch = batch._replace(model=batch.model._replace(fitted=False))
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
     bounds = goal_bounds(options)
@@ -94,7 +94,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         # has no limits, because neither small nor large values are poor.
         model = suggest.fit(*measured_data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
-        return Results(options, inputs, batch, gain, model, None, key)
+        return Results(options, inputs, batch, gain, model, predicted=None, key=key)
     if joined is None:
         predicted = suggest.predict(*measured_data, model, **shared)
     else:
