@@ -131,7 +131,7 @@ def _seeds(summary: dict[str, Any]) -> Any:
         for name, row in (by_algorithm.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
-    return f"{seeds}; {claims.list_numbers(others, others.values(), 0)}" if others else seeds
+    return f"{seeds}; {claims.labelled_numbers(others, others.values(), 0)}" if others else seeds
 
 
 def _fields_text(fields: dict[str, Any]) -> str:
