@@ -49,9 +49,7 @@ LINEAR_POWERS = (0.75, 1.25)  # growth with a power of t in this interval is lin
 MIN_REGRET_RATIO = 1.2  # a method whose regret exceeds this many times BBKB's hardly converges
 MAX_REGRET_RATIO = 1.5  # a good regret is at most this many times the least regret of all methods
 REGRET_TOLERANCE = 5e-4  # of simple regrets: a quarter of the difference of the two best cells
-EQUAL_REGRET = (
-    0.005  # regrets per step, divided by the uniform policy's, that differ by less are equal
-)
+EQUAL_REGRET = 0.005  # mean regrets per step that differ by less, in units of the uniform policy's
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch is assumed to take at least a minute
 # (folder, setting, method, t) of runs on Cadata that have the poster's regret. The setting "the
 # same, with C = 3" is the width of BBKB's Theorem 2 with C = 3
@@ -569,8 +567,8 @@ CLAIMS = (
     Claim(
         "Section 5, Figure 1",
         "BBKB has the smallest regret on Abalone and Cadata.",
-        "For every baseline, the 95% interval of its R_t / R_t^unif minus that of BBKB's better"
-        " rule, on the same seeds and at the baseline's last evaluation, lies above 0.",
+        "For every baseline, the 95% interval of its R_t / R_t^unif minus the ratio of BBKB's"
+        " better rule, on the same seeds and at the baseline's last evaluation, lies above 0.",
         "The paper draws means with 95% intervals. A difference on the same seeds has a smaller"
         f" interval. {_THREADS}",
         _cases(
@@ -713,10 +711,11 @@ CLAIMS = (
         f" evolution. {_THREADS}",
         _cases(faster_than_evolution, ("nas_warm_local", "nas"), nas_warm=""),
         ("differs", "differs"),
-        "The first rule compared means; by it the claim differs. The second compared with our"
+        "The first rule compared means; by that rule the claim differs. The second compared with our"
         " evolution, which is compiled, and judged both searches, although Section 5 makes the"
         " statement about Figure 3 only. It failed only where a rule is slower than evolution both"
-        " here and on the poster, which cannot happen; by it the claim is not decidable here.",
+        " here and on the poster, which cannot happen; by that rule the claim is not decidable"
+        " here.",
     ),
     Claim(
         "Section 5, Figures 3 and 7",
@@ -734,8 +733,8 @@ CLAIMS = (
     Claim(
         "Section 5, Figures 4 and 7",
         "BBKB has significantly less cumulative regret than regularized evolution.",
-        "The 95% interval of evolution's R_T / R_T^unif minus that of each rule, on the same seeds,"
-        " lies above 0.",
+        "The 95% interval of evolution's R_T / R_T^unif minus each rule's, on the same seeds, lies"
+        " above 0.",
         "The paper makes the statement about both rules.",
         _cases(less_regret_than_evolution, **_SEARCHES),
         ("confirmed", "confirmed"),
@@ -751,16 +750,16 @@ CLAIMS = (
         f" bound {REGRET_TOLERANCE:g} is a quarter of the difference between the two best cells.",
         _cases(matches_evolution, ("nas_warm_code",), nas_warm=""),
         ("confirmed",),
-        "The first rule was this one. The second also judged the width of the authors' code; by it"
-        " the claim differs. The width of the code is left out again, because the paper does not"
+        "The first rule was this one. The second also judged the width of the authors' code; by"
+        " that rule the claim differs. The width of the code is left out again, because the paper does not"
         " state it, and the claims on the cumulative regret and on the search without initial"
         " evaluations do not use it.",
     ),
     Claim(
         "Section 5, Figure 4",
         "Without initial evaluations BBKB has less simple regret than regularized evolution.",
-        "The 95% interval of evolution's simple regret minus that of each rule, on the same seeds,"
-        " lies above 0.",
+        "The 95% interval of evolution's simple regret minus each rule's, on the same seeds, lies"
+        " above 0.",
         "The figure separates the curves.",
         _cases(beats_evolution, ("nas_settings",), nas=""),
         ("differs",),

@@ -77,7 +77,8 @@ def follows_exact(source: Source) -> Finding:
         f" {np.median(largest[t]):.4f}. {_larger_dictionary_note(source)}"
     )
     return Finding(
-        f"Ratio to the exact GP's sd: smallest {_intervals_text(smallest)}; largest {_interval_text_by_t(largest)}.",
+        f"Ratio to the exact GP's sd: smallest {_intervals_text(smallest)}; largest"
+        f" {_intervals_text(largest)}.",
         all_above(map(mean_interval, margins), 0),
         note.strip(),
     )
@@ -206,8 +207,7 @@ def _with_both_kernels(
     check: Callable[[Source], Finding], other_folders: tuple[str, ...] = ()
 ) -> tuple[Case, ...]:
     return tuple(
-        Case(f"bkb_2019/{folder}", check, kernel, other_folders)
-        for folder, kernel in KERNELS.items()
+        Case(f"bkb_2019/{folder}", check, name, other_folders) for folder, name in KERNELS.items()
     )
 
 

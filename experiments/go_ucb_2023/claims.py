@@ -53,14 +53,11 @@ BASELINES = (*GP_METHODS, "turbo")
 JUDGED_FORM, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")  # forms of GO-UCB
 PHASE_1 = 5  # evaluations of phase I, in tuning and on f1
 FIRST_STEPS = 7  # evaluations of phase I and of the first two steps of phase II on f1
-# a curve is flat if its regret per step divided by the uniform policy's is at most this ratio
-MAX_FLAT_RATIO = 0.01
-# a curve is linear if the regret per step of its end divided by the whole run's exceeds this ratio
-MIN_END_RATIO = 0.75
+MAX_FLAT_RATIO = 0.01  # of a flat curve's regret per step to the uniform policy's
 END = slice(-10, None)  # the last ten evaluations
-# a curve bends at t = BEND if its regret per step afterwards divided by that of phase II until then
-# is below MAX_BEND_RATIO
-BEND, MAX_BEND_RATIO = 23, 0.5
+MIN_END_RATIO = 0.75  # of a linear curve's regret per step at its END to the whole run's
+BEND = 23  # t at which TuRBO's curve bends in the paper
+MAX_BEND_RATIO = 0.5  # of a bent curve's regret per step after t = BEND to that of phase II before
 DECISION_WORDS = {True: "holds", False: "fails", None: "is undecided"}
 LEAD_WORDS = {True: "leads", False: "does not lead", None: "is undecided"}
 
@@ -70,7 +67,7 @@ WITHOUT_DEFAULT = "botorch_ucb_gamma"  # the method whose width has no default
 OUR_GP_METHODS = "our GP methods"
 
 Regrets = dict[str, np.ndarray]  # {method: regrets of single evaluations [S, n + T]}
-Decision = tuple[bool | None, str]  # (whether a rule holds, the numbers that decide it as text)
+Decision = tuple[bool | None, str]  # (whether a rule holds, the numbers that decide it)
 
 
 def _our_regrets(source: Source, function: str) -> Regrets:
@@ -99,12 +96,10 @@ def _gp_regrets(source: Source, function: str) -> dict[str, Regrets]:
 
 
 def _regret_differences(baselines: Regrets, regret: np.ndarray) -> dict[str, Interval]:
-    """{baseline: interval of its cumulative regret minus that of a method on the same seeds}.
-    regret: the regrets [S, n + T] of this method."""
-    return {
-        name: difference_interval(baseline.sum(1), regret.sum(1))
-        for name, baseline in baselines.items()
-    }
+    """{baseline: interval of its cumulative regret minus a method's on the same seeds}. regret: the
+    regrets [S, n + T] of the method."""
+    cumulative = {name: baseline.sum(1) for name, baseline in baselines.items()}
+    return {name: difference_interval(c, regret.sum(1)) for name, c in cumulative.items()}
 
 
 def _decide_lead(baselines: Regrets, regret: np.ndarray) -> Decision:
@@ -123,17 +118,14 @@ def _decide_for_each(
     rule: Callable[[Any], Decision], by_implementation: dict[str, Any]
 ) -> Decision:
     """Applies a rule to each value of {implementation of the GP methods: argument of the rule}.
-    Returns the common decision, or None if the implementations disagree, and all decisions as
-    text."""
+    Returns the common decision, or None if they disagree, and all decisions as text."""
     decisions = {name: rule(argument) for name, argument in by_implementation.items()}
     texts = (
         f"With {name} the claim {DECISION_WORDS[holds]}: {numbers}."
         for name, (holds, numbers) in decisions.items()
     )
-    all_fail, all_hold = (
-        all(holds is wanted for holds, _ in decisions.values()) for wanted in (False, True)
-    )
-    return decision(all_fail, all_hold), " ".join(texts)
+    distinct = {holds for holds, _ in decisions.values()}
+    return decision(distinct == {False}, distinct == {True}), " ".join(texts)
 
 
 def _ratio_texts(source: Source, function: str, regrets: Regrets) -> str:
@@ -175,7 +167,7 @@ def turbo_leads(source: Source, function: str) -> Finding:
 
 def flat_regret(source: Source, name: str, skipped: int, words: str) -> Finding:
     """Whether the regret of a method on f1 is flat after the first `skipped` evaluations. words:
-    which evaluations these are, as text."""
+    the text for "after the first `skipped` evaluations"."""
     regrets = _our_regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
     ratios = {n: regrets[n][:, skipped:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
@@ -310,8 +302,9 @@ def smaller_gap(source: Source) -> Finding:
 
 
 def _tuning_regrets(source: Source, problem: str) -> Regrets:
-    """The regrets in a folder of tuning, with one name for GP methods with uniform candidates, which
-    have the suffix "_uniform" there, and near the best point. No folder has both."""
+    """The regrets in a folder of tuning."""
+    # the suffix "_uniform" marks uniform candidates or, of GO-UCB, a uniform start; no folder has a
+    # method with the suffix and without
     curves = curves_by_algorithm(source, "regret", problem)
     return {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
 
@@ -498,7 +491,7 @@ _GP_WHY = (
 )
 _AGREEMENT = (
     "The earlier rule took our GP methods and BoTorch's three together, and failed where one of"
-    " them contradicts the claim; by it the claim differs."
+    " these six contradicts the claim; by that rule the claim differs."
 )
 _SLOPE = f"{MAX_FLAT_RATIO:.0%}"
 _FLAT = f"the 95% interval of the regret per step lies below {_SLOPE} of the uniform policy's."
@@ -513,7 +506,7 @@ _LINEAR = (
     " seeds. The claim fails where the difference of one method is negative, beyond its interval."
 )
 _LINEAR_WHY = (
-    "The ratio of linear regret is 1; a quarter less allows for better points that are found by"
+    "For linear regret the two are equal; a quarter less allows for better points that are found by"
     " chance."
 )
 _PAIRED = (
@@ -581,8 +574,8 @@ CLAIMS = (
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
         "For GO-UCB the cause is the printed step sizes: with eq. 5, our scaling, ball, rates and"
-        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; ours is"
-        " level with its authors' code on three other functions (turbo). If t counts from phase II"
+        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; our"
+        " TuRBO is level with its authors' code on three other functions (turbo). If t counts from phase II"
         " on, TuRBO is undecided (0.019 ± 0.023).",
     ),
     Claim(
@@ -607,8 +600,8 @@ CLAIMS = (
         ("differs",),
         f"{_SETTINGS} {_AGREEMENT} The earlier rule compared means; this one compares intervals."
         " scikit-optimize has 20 seeds, because ten were undecided.",
-        "The cause is unknown. The best of as many uniform points has no regret on f1, because the"
-        " optimum is a plateau.",
+        "The cause is unknown. The best of as many uniform points as evaluations has no regret on"
+        " f1, because the optimum is a plateau.",
     ),
     Claim(
         "Section 6.1, Figures 2b and 2c",
@@ -636,7 +629,7 @@ CLAIMS = (
         ),
         ("differs",),
         f"{_SETTINGS} The earlier rule took the gap to the next best method, to which the paper"
-        " does not refer. By it the claim differs with BoTorch's methods, over which GO-UCB does"
+        " does not refer. By that rule the claim differs with BoTorch's methods, over which GO-UCB does"
         " not lead on f2, and is undecided with our GP methods.",
     ),
     Claim(
@@ -650,8 +643,8 @@ CLAIMS = (
         (_on_tuning(similar, "random_forest-breast_cancer", folder="tuning_forest"),),
         ("confirmed",),
         "The first rule compared the error bars of the methods, which overlap. Later rules failed"
-        " where an interval did not contain 0, even for differences within the error bar; by them"
-        " the claim differs, with five repetitions. Twenty repetitions replace five.",
+        " where an interval did not contain 0, even for differences within the error bar; by these"
+        " rules the claim differs, with five repetitions. Twenty repetitions replace five.",
     ),
     Claim(
         "Section 6.2, Figures 3b and 3c",
@@ -691,8 +684,8 @@ CLAIMS = (
         ),
         ("differs",),
         "The earlier rule required that TuRBO's regret bends and, which the paper does not state,"
-        " that the GP methods' regrets do not; by it the claim was undecided. Twenty repetitions"
-        " replace five.",
+        " that the GP methods' regrets do not; by that rule the claim was undecided. Twenty"
+        " repetitions replace five.",
         "The cause is unknown. With half of the candidates near the best point (five folds),"
         " GP-UCB's regret until t = 23 exceeds TuRBO's by 1.45 ± 1.13.",
     ),
@@ -712,8 +705,8 @@ CLAIMS = (
 )
 
 _RATIOS = Measurements(
-    "Regret per step over the uniform policy's, in the whole run and in the last ten steps",
-    dict(regret_ratio=("R_T / R_T^unif", 3), ratio_last_10=("of the last ten", 3)),
+    "Regret per step divided by the uniform policy's, in the whole run and in the last ten steps",
+    dict(regret_ratio=("R_T / R_T^unif", 3), ratio_last_10=("in the last ten steps", 3)),
     ("functions", "algorithms"),
 )
 _UNIFORM = "The GP methods have uniform candidates."
@@ -722,7 +715,7 @@ EXPERIMENTS = (
         "go_ucb_2023/synthetic",
         "Figure 2: functions of 20 inputs",
         "f1 is an all-ones network, f2 Styblinski-Tang and f3 Rastrigin, with the same settings."
-        " The GP methods have half of their candidates near the best point; those of"
+        " The GP methods have half of their candidates near the best point; the GP methods of"
         " synthetic_uniform have uniform candidates.",
         {
             "figure2.png": "Cumulative regret on f1, f2 and f3 against evaluations, one line for"
@@ -743,8 +736,8 @@ EXPERIMENTS = (
     Experiment(
         "go_ucb_2023/synthetic_f1",
         "Figure 2a: more repetitions of two methods on f1",
-        "GO-UCB with the printed settings, and GP-PI with uniform candidates. GO-UCB does not find"
-        " the plateau in one repetition in ten, so that 50 repetitions do not decide.",
+        "GO-UCB with the printed settings, and GP-PI with uniform candidates. GO-UCB misses the"
+        " plateau in one of ten repetitions, so that 50 repetitions do not decide.",
         measurements=(_RATIOS,),
     ),
     Experiment(
