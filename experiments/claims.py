@@ -25,6 +25,7 @@ CAUSE_UNKNOWN = "Cause unknown."
 TIE = 0.05
 
 Interval = tuple[float, float]  # centre and half width of a 95% interval
+Runs = Sequence[float] | np.ndarray  # a number for each seed
 
 
 class Missing(LookupError):
@@ -181,7 +182,7 @@ def judge(claim: Claim, root: Path) -> Outcome:
     return Outcome(claim, verdict, tuple(numbers), " ".join(notes))
 
 
-def mean_interval(runs: Sequence[float] | np.ndarray) -> Interval:
+def mean_interval(runs: Runs) -> Interval:
     """The mean over runs and the half width of its 95% interval, NaN for a single run. The half
     width uses the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
     papers use the normal quantile 1.96, which is too small for few runs."""
@@ -198,9 +199,7 @@ def probability_interval(hits: int, runs: int) -> Interval:
     return float(low + high) / 2, float(high - low) / 2
 
 
-def difference_interval(
-    first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray
-) -> Interval:
+def difference_interval(first: Runs, second: Runs) -> Interval:
     """The 95% interval of the mean of first - second over their common seeds. Raises Missing for
     fewer than two common seeds."""
     count = min(len(first), len(second))
@@ -331,7 +330,6 @@ def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
     rows = [[level.removesuffix("s") for level in table.levels] + heads]
 
     def add_rows(part: Any, levels: tuple[str, ...], names: list[str]) -> None:
-        """Adds the rows of a part of the summary that lies under the keys `names`."""
         if levels:
             for name, smaller_part in part.get(levels[0], {}).items():
                 add_rows(smaller_part, levels[1:], [*names, name])

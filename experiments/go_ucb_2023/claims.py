@@ -75,7 +75,7 @@ def _our_regrets(source: Source, function: str) -> Regrets:
     their candidates near the best point, or, with the suffix "_uniform", only uniform ones."""
     more = ("synthetic_uniform", *(("synthetic_f1",) if function == "f1" else ()))
     folders = (source, *(read_sibling(source, name) for name in more))
-    # runs of a later folder, which has more seeds, replace those of the folders before it
+    # the runs of synthetic_f1 replace those of the other folders, which have fewer seeds
     curves = [curves_by_algorithm(folder, "regret", function) for folder in folders]
     return {name: regret for part in curves for name, (_, regret) in part.items()}
 
@@ -89,9 +89,8 @@ def _gp_regrets(source: Source, function: str) -> dict[str, Regrets]:
             curves = curves_by_algorithm(read_sibling(source, folder), "regret", function)
         except Missing:
             continue
-        by_implementation[package] = {
-            name: regret for name, (_, regret) in curves.items() if name != WITHOUT_DEFAULT
-        }
+        judged = {n: regret for n, (_, regret) in curves.items() if n != WITHOUT_DEFAULT}
+        by_implementation[package] = judged
     return by_implementation
 
 
@@ -108,18 +107,14 @@ def _decide_lead(baselines: Regrets, regret: np.ndarray) -> Decision:
     differences = _regret_differences(baselines, regret)
     holds = leads(differences.values(), TIE * regret.sum(1).mean())
     tie = holds is False and all_above(differences.values(), 0) is not False
-    return (
-        holds,
-        f"{f'a tie within {TIE:.0%}; ' if tie else ''}{labelled_intervals(differences, 1)}",
-    )
+    tie_text = f"a tie within {TIE:.0%}; " if tie else ""
+    return holds, tie_text + labelled_intervals(differences, 1)
 
 
-def _decide_for_each(
-    rule: Callable[[Any], Decision], by_implementation: dict[str, Any]
-) -> Decision:
+def _decide_for_each(rule: Callable[[Any], Decision], arguments: dict[str, Any]) -> Decision:
     """Applies a rule to each value of {implementation of the GP methods: argument of the rule}.
     Returns the common decision, or None if they disagree, and all decisions as text."""
-    decisions = {name: rule(argument) for name, argument in by_implementation.items()}
+    decisions = {name: rule(argument) for name, argument in arguments.items()}
     texts = (
         f"With {name} the claim {DECISION_WORDS[holds]}: {numbers}."
         for name, (holds, numbers) in decisions.items()
@@ -165,12 +160,12 @@ def turbo_leads(source: Source, function: str) -> Finding:
     return Finding(f"Cumulative regret minus TuRBO's. {differences}", holds)
 
 
-def flat_regret(source: Source, name: str, skipped: int, words: str) -> Finding:
-    """Whether the regret of a method on f1 is flat after the first `skipped` evaluations. words:
-    the text for "after the first `skipped` evaluations"."""
+def flat_regret(source: Source, name: str, start: int, words: str) -> Finding:
+    """Whether the regret of a method on f1 is flat from evaluation t = start + 1 on. words: the
+    text for "from t = start + 1 on"."""
     regrets = _our_regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
-    ratios = {n: regrets[n][:, skipped:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
+    ratios = {n: regrets[n][:, start:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
     intervals = {n: mean_interval(runs) for n, runs in ratios.items()}
     centre, half = intervals.pop(name)
     repetitions = len(ratios[name])
@@ -254,15 +249,11 @@ def linear_regret(source: Source, function: str, all_methods: bool) -> Finding:
 def _decide_linear(regrets: Regrets) -> Decision:
     """Whether all regrets grow linearly, and the regrets per step of the last ten evaluations
     divided by those of the whole run, as text."""
-    # the interval of the ratio minus MIN_END_RATIO
-    margins = {
-        name: mean_interval(
-            (regret[:, END].mean(1) - MIN_END_RATIO * regret.mean(1)) / regret.mean()
-        )
-        for name, regret in regrets.items()
-    }
-    ratios = {name: (centre + MIN_END_RATIO, half) for name, (centre, half) in margins.items()}
-    return all_above(margins.values(), 0), labelled_intervals(ratios, 2)
+    margins = {n: r[:, END].mean(1) - MIN_END_RATIO * r.mean(1) for n, r in regrets.items()}
+    # intervals of the ratio minus MIN_END_RATIO
+    intervals = {n: mean_interval(margin / regrets[n].mean()) for n, margin in margins.items()}
+    ratios = {n: (centre + MIN_END_RATIO, half) for n, (centre, half) in intervals.items()}
+    return all_above(intervals.values(), 0), labelled_intervals(ratios, 2)
 
 
 def smaller_gap(source: Source) -> Finding:
@@ -303,8 +294,8 @@ def smaller_gap(source: Source) -> Finding:
 
 def _tuning_regrets(source: Source, problem: str) -> Regrets:
     """The regrets in a folder of tuning."""
-    # the suffix "_uniform" marks uniform candidates or, of GO-UCB, a uniform start; no folder has a
-    # method with the suffix and without
+    # the suffix "_uniform" marks uniform candidates or, of GO-UCB, a uniform start; no folder has
+    # the same method without the suffix
     curves = curves_by_algorithm(source, "regret", problem)
     return {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
 
@@ -312,7 +303,7 @@ def _tuning_regrets(source: Source, problem: str) -> Regrets:
 def _gaps(regrets: Regrets, go_ucb_form: str) -> dict[str, Interval]:
     """{baseline: interval of its cumulative regret minus that of a form of GO-UCB}. Raises Missing
     if a baseline was not run."""
-    if not set(BASELINES) <= regrets.keys():
+    if not set(BASELINES) <= set(regrets):
         raise Missing("a method of the comparison was not run")
     return _regret_differences({name: regrets[name] for name in BASELINES}, regrets[go_ucb_form])
 
@@ -320,11 +311,8 @@ def _gaps(regrets: Regrets, go_ucb_form: str) -> dict[str, Interval]:
 def _tuning_note(regrets: Regrets) -> str:
     """The gaps of the other forms of GO-UCB, and the number of repetitions in which phase II of the
     judged form finds a better point than phase I, as text."""
-    texts = [
-        f"{label(form)}: {labelled_intervals(_gaps(regrets, form), 2)}"
-        for form in OTHER_FORMS
-        if form in regrets
-    ]
+    forms = [form for form in OTHER_FORMS if form in regrets]
+    texts = [f"{label(form)}: {labelled_intervals(_gaps(regrets, form), 2)}" for form in forms]
     phases = np.split(regrets[JUDGED_FORM], [PHASE_1], axis=1)
     least_in_phase_1, least_in_phase_2 = (part.min(1) for part in phases)
     texts.append(
@@ -411,8 +399,7 @@ def similar(source: Source, problem: str) -> Finding:
 
 
 def _error_bar(cumulative: np.ndarray) -> float:
-    """The half width of the paper's error bars, which are of five repetitions, with the standard
-    deviation of our cumulative regrets [S]."""
+    """The half width of the paper's error bars, of five repetitions, for cumulative regrets [S]."""
     return 1.96 * float(cumulative.std(ddof=1)) / np.sqrt(5)
 
 
@@ -429,23 +416,21 @@ def similar_then_better(source: Source, problem: str) -> Finding:
     error_bar = _error_bar(before["turbo"])
     phase_2_before = regrets["turbo"][:, PHASE_1:BEND].mean(1)
     bend = mean_interval(MAX_BEND_RATIO * phase_2_before - after["turbo"])
-    decisions = (
-        all_near_zero(gaps_before.values(), error_bar),
-        all_above([*gaps_after.values(), bend], 0),
-    )
+    similar_before = all_near_zero(gaps_before.values(), error_bar)
+    better_after = all_above([*gaps_after.values(), bend], 0)
     return Finding(
         f"Cumulative regret until t = {BEND} minus TuRBO's: {labelled_intervals(gaps_before, 2)};"
         f" the error bar of TuRBO is {error_bar:.2f}. Regret per step afterwards minus TuRBO's:"
         f" {labelled_intervals(gaps_after, 4)}. {MAX_BEND_RATIO} times TuRBO's regret per step from"
         f" the end of phase I until t = {BEND}, minus its regret per step afterwards:"
         f" {interval_text(bend, 4)}. There are {len(phase_2_before)} folds.",
-        decision(False in decisions, decisions == (True, True)),
+        decision(False in (similar_before, better_after), bool(similar_before and better_after)),
     )
 
 
-_OUR_FOLDERS = ("go_ucb_2023/synthetic_uniform",)
-_OUR_FOLDERS_F1 = (*_OUR_FOLDERS, "go_ucb_2023/synthetic_f1")
-_PACKAGE_FOLDERS = tuple(f"go_ucb_2023/{folder}" for folder in PACKAGES.values())
+_OUR_RUNS = ("go_ucb_2023/synthetic_uniform",)
+_OUR_RUNS_F1 = (*_OUR_RUNS, "go_ucb_2023/synthetic_f1")
+_PACKAGE_RUNS = tuple(f"go_ucb_2023/{folder}" for folder in PACKAGES.values())
 
 
 def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
@@ -454,7 +439,7 @@ def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...
             "go_ucb_2023/synthetic",
             partial(check, function=name),
             name,
-            (_OUR_FOLDERS_F1 if name == "f1" else _OUR_FOLDERS) + _PACKAGE_FOLDERS,
+            (_OUR_RUNS_F1 if name == "f1" else _OUR_RUNS) + _PACKAGE_RUNS,
         )
         for name in names
     )
@@ -463,7 +448,7 @@ def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...
 def _on_f1(
     check: Callable[[Source], Finding], name: str = "", packages: tuple[str, ...] = ()
 ) -> tuple[Case, ...]:
-    return (Case("go_ucb_2023/synthetic", check, name, _OUR_FOLDERS_F1 + packages),)
+    return (Case("go_ucb_2023/synthetic", check, name, _OUR_RUNS_F1 + packages),)
 
 
 def _on_tuning(
@@ -548,9 +533,7 @@ CLAIMS = (
         f"After the second step of phase II {_FLAT} {_FLAT_FAILS}",
         f"{_FLAT_WHY} The bound of {_SLOPE} is our choice; with 10% the claim would be confirmed.",
         _on_f1(
-            partial(
-                flat_regret, name=JUDGED_FORM, skipped=FIRST_STEPS, words="after the second step"
-            )
+            partial(flat_regret, name=JUDGED_FORM, start=FIRST_STEPS, words="after the second step")
         ),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions the claim was undecided.",
@@ -565,17 +548,15 @@ CLAIMS = (
         _FLAT_WHY,
         (
             *_on_f1(
-                partial(flat_regret, name=JUDGED_FORM, skipped=21, words="from t = 22 on"), "GO-UCB"
+                partial(flat_regret, name=JUDGED_FORM, start=21, words="from t = 22 on"), "GO-UCB"
             ),
-            *_on_f1(
-                partial(flat_regret, name="turbo", skipped=21, words="from t = 22 on"), "TuRBO"
-            ),
+            *_on_f1(partial(flat_regret, name="turbo", start=21, words="from t = 22 on"), "TuRBO"),
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
         "For GO-UCB the cause is the printed step sizes: with eq. 5, our scaling, ball, rates and"
-        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; our"
-        " TuRBO is level with its authors' code on three other functions (turbo). If t counts from phase II"
+        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; our TuRBO is"
+        " level with its authors' code on three other functions (turbo). If t counts from phase II"
         " on, TuRBO is undecided (0.019 ± 0.023).",
     ),
     Claim(
@@ -585,7 +566,7 @@ CLAIMS = (
         " cumulative regret, divided by GO-UCB's, lies above 1. The claim fails where one interval"
         f" lies below 1. {_IMPLEMENTATIONS}",
         f"The paper's error bars are 1.96 sd / sqrt(5). {_GP_WHY}",
-        _on_f1(smallest_error_bars, packages=_PACKAGE_FOLDERS),
+        _on_f1(smallest_error_bars, packages=_PACKAGE_RUNS),
         ("differs",),
         f"{_SETTINGS} The earlier rule compared estimates; this one compares intervals.",
         "The cause is the repetitions in which phase I has no point on the plateau: with the"
@@ -622,15 +603,11 @@ CLAIMS = (
         " the 95% interval of the difference. The claim fails where this interval lies below 0."
         f" {_IMPLEMENTATIONS}",
         f"The ratio to the uniform policy makes the two functions comparable. {_GP_WHY}",
-        (
-            Case(
-                "go_ucb_2023/synthetic", smaller_gap, other_folders=_OUR_FOLDERS + _PACKAGE_FOLDERS
-            ),
-        ),
+        (Case("go_ucb_2023/synthetic", smaller_gap, other_folders=_OUR_RUNS + _PACKAGE_RUNS),),
         ("differs",),
         f"{_SETTINGS} The earlier rule took the gap to the next best method, to which the paper"
-        " does not refer. By that rule the claim differs with BoTorch's methods, over which GO-UCB does"
-        " not lead on f2, and is undecided with our GP methods.",
+        " does not refer. By that rule the claim differs with BoTorch's methods, over which"
+        " GO-UCB does not lead on f2, and is undecided with our GP methods.",
     ),
     Claim(
         "Section 6.2, Figure 3a",
@@ -783,8 +760,7 @@ EXPERIMENTS = (
             Measurements(
                 "Cumulative regret and best accuracy",
                 dict(
-                    cumulative_regret=("cumulative regret", 3),
-                    best_accuracy=("best accuracy", 4),
+                    cumulative_regret=("cumulative regret", 3), best_accuracy=("best accuracy", 4)
                 ),
                 ("problems", "algorithms"),
             ),

@@ -49,6 +49,7 @@ FALKON_ERROR = 0.196  # 0/1 error on SUSY with 10,000 centres (Rudi, Carratino, 
 
 
 def _numbers(source: Source, names: tuple[str, ...], field: str) -> list[float]:
+    """A field of each method."""
     return [number(source, "methods", name, field) for name in names]
 
 
@@ -85,8 +86,7 @@ def near_exact(source: Source, metric: str) -> Finding:
 
 
 def degree_two_is_fast(source: Source) -> Finding:
-    """Whether degree 2 takes at most MAX_TIME_RATIO times the least seconds of the paper's
-    methods."""
+    """Whether degree 2 takes at most MAX_TIME_RATIO times the least seconds of the methods."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
     seconds = _numbers(source, names, "seconds")
     holds = seconds[names.index("taylor_2")] <= MAX_TIME_RATIO * min(seconds)
@@ -107,8 +107,7 @@ def nystrom_as_taylor(source: Source) -> Finding:
 
 
 def others_are_worse(source: Source) -> Finding:
-    """Whether FOGD and Pros-N-KONS have larger losses than each sketch of PKAWV in the same
-    orders."""
+    """Whether FOGD and Pros-N-KONS have larger losses than each sketch in the same orders."""
     losses = {
         name: np.asarray(seed_values(source, "methods", name, "average_loss"))
         for name in (*SKETCHES, "fogd", "pros_n_kons")
@@ -136,8 +135,7 @@ def nystrom_is_slowest(source: Source) -> Finding:
 
 
 def least_errors(source: Source, metric: str) -> Finding:
-    """Whether the error of degree 2 is close to the least error of the methods that finished the
-    stream."""
+    """Whether the error of degree 2 is close to the least of the methods that end the stream."""
     methods = entry(source, "methods")
     length = max(number(source, "methods", name, "examples") for name in methods)
     names = tuple(name for name in methods if methods[name]["examples"] == length)
@@ -187,11 +185,9 @@ def _fit_to_sample(source: Source, bound: float) -> Finding:
         return probability_interval(round(error * rows), rows)
 
     def text(scaling: str) -> str:
+        fit = interval_text(error_interval(scaling), 4)
         on_other_rows = number(source, "scalings", scaling, "taylor_2", "error_of_other_rows")
-        return (
-            f"{interval_text(error_interval(scaling), 4)} on these rows, {on_other_rows:.4f} on"
-            " other rows"
-        )
+        return f"{fit} on these rows, {on_other_rows:.4f} on other rows"
 
     return Finding(
         f"Least squares with the features of M = 2, inputs in [-1, 1], fitted to {rows:,} rows: 0/1"
@@ -250,8 +246,7 @@ def extreme_regret(source: Source, name: str, least: bool) -> Finding:
 
 
 def taylor_converges(source: Source) -> Finding:
-    """Whether the regret of Taylor features falls as M grows, and is close to Kernel-AWV's with
-    M = 4."""
+    """Whether the regret of Taylor features falls as M grows, close to Kernel-AWV's for M = 4."""
     names = ("kernel_awv", "taylor_4", "taylor_3", "taylor_2")
     regrets = [mean(source, "methods", name, "regret") for name in names]
     kernel_awv, degree_4, *_ = regrets
@@ -332,10 +327,8 @@ def levels_off(source: Source) -> Finding:
 @empty_if_missing
 def _measured_pros_n_kons_note(source: Source) -> str:
     """The measured exponents where the bounds (8) are least, as text."""
-    rows_by_gamma = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
-    least = {
-        gamma: min(rows, key=lambda row: row["bound"]) for gamma, rows in rows_by_gamma.items()
-    }
+    measured = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
+    least = {gamma: min(rows, key=lambda row: row["bound"]) for gamma, rows in measured.items()}
     text = "; ".join(
         f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
         f" {row['a']:.2f}"
@@ -345,8 +338,8 @@ def _measured_pros_n_kons_note(source: Source) -> str:
 
 
 def corollary_7(source: Source) -> Finding:
-    """Whether, for PKAWV with KORS, the exponent of the regret exceeds the bound (8) and the
-    exponent of the number of points exceeds a by at most LOG_EXPONENT."""
+    """Whether, for PKAWV with KORS, the exponents of the regret exceed the bounds (8), and the
+    exponents of the number of points exceed a, by at most LOG_EXPONENT."""
     measured = entry(read_sibling(source, "nystrom_rates"), "measured")
     regret_excess, size_excess, texts = -np.inf, -np.inf, []
     for gamma, rows in measured.items():
@@ -367,8 +360,7 @@ def corollary_7(source: Source) -> Finding:
 
 
 def beats_sketched_kons(source: Source) -> Finding:
-    """Whether PKAWV's exponent at gamma = 1/2 is at most that of Sketched-KONS at every a, by the
-    bounds (8)."""
+    """Whether PKAWV's exponent by the bounds (8) exceeds that of Sketched-KONS at no a."""
     # imports JAX and matplotlib, which the other rules do not need
     from experiments.pkawv_2019 import rates
 
@@ -576,7 +568,7 @@ CLAIMS = (
         "Nystrom follows Kernel-AWV.",
         "Nystrom's regret is below that of Taylor features of degree 4, beyond the 95% interval of"
         " the difference.",
-        "In the figure the curves of Nystrom and Kernel-AWV coincide; the text has no statement.",
+        "In the figure the curves of Nystrom and Kernel-AWV coincide; the text does not state it.",
         (_on("adversarial", partial(less_regret, less="nystrom", more="taylor_4")),),
         ("differs",),
         cause="The cause is the curve: Nystrom's curve in the authors' notebook is a second run of"
