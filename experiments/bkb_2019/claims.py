@@ -132,8 +132,7 @@ def linear_regret(source: Source) -> Finding:
 
 @empty_if_missing
 def _larger_lambda_note(source: Source) -> str:
-    """SOFUL's exponent on this problem with the larger lambda of the other problems, as text; empty
-    for the folders that have this lambda."""
+    """SOFUL's exponent with the larger lambda of the other problems, as text."""
     name = source.folder.name.removesuffix("_small_regularization")
     larger = read_sibling(source, name)
     if name == source.folder.name:
@@ -177,8 +176,7 @@ def below_soful_ts(source: Source) -> Finding:
 
 
 def adapts_dictionary_size(source: Source) -> Finding:
-    """Whether BKB has more than twice as many inducing points with the slow spectrum as with the
-    fast and with the low-rank spectrum."""
+    """Whether BKB has over twice as many inducing points with the slow spectrum as with others."""
     sources = {n: read_sibling(source, f"linear_{n}") for n in ("slow", "fast", "low_rank")}
     sizes = {
         name: np.asarray(seed_values(spectrum, "algorithms", "bkb", "dictionary_size"))
@@ -242,8 +240,8 @@ CLAIMS = (
         _with_both_kernels(follows_exact, ("bkb_2019/variance_starvation_poster_qbar5",)),
         ("confirmed", "differs"),
         "The earlier rule compared the mean over 20 draws; by that rule the claim differs.",
-        "The cause is the size of the dictionary: with q_bar = 5 instead of 2, the value in the"
-        " authors' code, all ratios are 1.000 on the first 100 draws.",
+        "The cause is the size of the dictionary: with q_bar = 5 instead of 2 (the value in the"
+        " authors' code), all ratios are 1.000 on the first 100 draws.",
     ),
     Claim(
         "Sections 1 and 3.1, Figure 2",

@@ -1,16 +1,13 @@
 """Claims of GO-UCB (Liu, Wang, ICML 2023), and the rules that decide them.
 
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
-the printed rates). The ascent starts at the best observed point; the paper does not state a start.
-With the printed step sizes the ascent stays at its start, so that the judged GO-UCB repeats the
-best point of phase I. The GP baselines of Figure 2 have several implementations: ours with uniform
-candidates, and those of BoTorch and scikit-optimize. Section 6 names both packages "with default
-parameter settings", but not which of them ran which method. A claim on the baselines holds if it
-holds with each implementation that was run, fails if it fails with each, and is undecided if they
-disagree. BoTorch's UCB decides nothing, because its width has no default and the paper states none.
-In Figures 3 to 5 the GP methods are ours, with uniform candidates where the folder has them. The
-notes also have the numbers of GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and of our default
-(`go_ucb`, which refits the network to all observations).
+the printed rates). The ascent starts at the best observed point. The GP baselines of Figure 2
+have several implementations: ours with uniform candidates, and those of BoTorch and
+scikit-optimize. A claim on the baselines holds if it holds with each implementation that was run,
+fails if it fails with each, and is undecided if they disagree. In Figures 3 to 5 the GP methods are
+ours, with uniform candidates where the folder has them. The notes also have the numbers of GO-UCB
+with eq. 5 and our scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the network to
+all observations).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -276,17 +273,15 @@ def smaller_gap(source: Source) -> Finding:
             gaps[function] = mean_interval(np.mean(baseline_ratios, 0) - go_ucb_ratio)
         (gap_f2, half_f2), (gap_f3, half_f3) = gaps.values()
         decrease = gap_f2 - gap_f3, float(np.hypot(half_f2, half_f3))
-        text = f"{labelled_intervals(gaps, 3)}; f2 minus f3: {interval_text(decrease, 3)}"
+        text = f"{labelled_intervals(gaps, 3)}; decrease {interval_text(decrease, 3)}"
         return all_above([decrease], 0), text
 
     both = {name: (gp_on_f2[name], gp_on_f3[name]) for name in gp_on_f2 if name in gp_on_f3}
     holds, text = _decide_for_each(rule, both)
-    other_forms = "; ".join(
-        f"{label(form)}: {rule(both[OUR_GP_METHODS], form)[1]}" for form in OTHER_FORMS
-    )
+    ours = both[OUR_GP_METHODS]
+    other_forms = "; ".join(f"{label(form)}: {rule(ours, form)[1]}" for form in OTHER_FORMS)
     return Finding(
-        "Mean regret per step of the other methods minus GO-UCB's, divided by the uniform policy's."
-        f" {text}",
+        f"Regret per step of the others minus GO-UCB's, divided by the uniform policy's. {text}",
         holds,
         f"{other_forms}.",
     )
@@ -433,22 +428,16 @@ _OUR_RUNS_F1 = (*_OUR_RUNS, "go_ucb_2023/synthetic_f1")
 _PACKAGE_RUNS = tuple(f"go_ucb_2023/{folder}" for folder in PACKAGES.values())
 
 
-def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
-    return tuple(
-        Case(
-            "go_ucb_2023/synthetic",
-            partial(check, function=name),
-            name,
-            (_OUR_RUNS_F1 if name == "f1" else _OUR_RUNS) + _PACKAGE_RUNS,
-        )
-        for name in names
-    )
+def _on_functions(check: Callable[..., Finding], *functions: str) -> tuple[Case, ...]:
+    runs = {f: (_OUR_RUNS_F1 if f == "f1" else _OUR_RUNS) + _PACKAGE_RUNS for f in functions}
+    folder = "go_ucb_2023/synthetic"
+    return tuple(Case(folder, partial(check, function=f), f, runs[f]) for f in functions)
 
 
 def _on_f1(
     check: Callable[[Source], Finding], name: str = "", packages: tuple[str, ...] = ()
-) -> tuple[Case, ...]:
-    return (Case("go_ucb_2023/synthetic", check, name, _OUR_RUNS_F1 + packages),)
+) -> Case:
+    return Case("go_ucb_2023/synthetic", check, name, _OUR_RUNS_F1 + packages)
 
 
 def _on_tuning(
@@ -491,7 +480,7 @@ _LINEAR = (
     " seeds. The claim fails where the difference of one method is negative, beyond its interval."
 )
 _LINEAR_WHY = (
-    "For linear regret the two are equal; a quarter less allows for better points that are found by"
+    "For linear regret the ratio is 1; a quarter less allows for better points that are found by"
     " chance."
 )
 _PAIRED = (
@@ -502,6 +491,8 @@ _BOTH_STARTS = (
     "The ascent starts at the best observed point and, for comparison, at a uniform point; the"
     " claim is undecided where the verdicts with the two starts disagree."
 )
+_FLAT_AFTER_TWO_STEPS = partial(flat_regret, start=FIRST_STEPS, words="after the second step")
+_FLAT_FROM_22 = partial(flat_regret, start=21, words="from t = 22 on")
 _MODELS = ("random_forest", "mlp", "gradient_boosting")
 CLAIMS = (
     Claim(
@@ -532,9 +523,7 @@ CLAIMS = (
         "GO-UCB finds the optimum of f1 shortly after phase I.",
         f"After the second step of phase II {_FLAT} {_FLAT_FAILS}",
         f"{_FLAT_WHY} The bound of {_SLOPE} is our choice; with 10% the claim would be confirmed.",
-        _on_f1(
-            partial(flat_regret, name=JUDGED_FORM, start=FIRST_STEPS, words="after the second step")
-        ),
+        (_on_f1(partial(_FLAT_AFTER_TWO_STEPS, name=JUDGED_FORM)),),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions the claim was undecided.",
         "The cause is the printed step sizes, with which neither the fit nor the ascent leaves its"
@@ -547,17 +536,15 @@ CLAIMS = (
         f"For both methods, from the 22nd evaluation on, {_FLAT} {_FLAT_FAILS}",
         _FLAT_WHY,
         (
-            *_on_f1(
-                partial(flat_regret, name=JUDGED_FORM, start=21, words="from t = 22 on"), "GO-UCB"
-            ),
-            *_on_f1(partial(flat_regret, name="turbo", start=21, words="from t = 22 on"), "TuRBO"),
+            _on_f1(partial(_FLAT_FROM_22, name=JUDGED_FORM), "GO-UCB"),
+            _on_f1(partial(_FLAT_FROM_22, name="turbo"), "TuRBO"),
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
         "For GO-UCB the cause is the printed step sizes: with eq. 5, our scaling, ball, rates and"
-        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; our TuRBO is"
-        " level with its authors' code on three other functions (turbo). If t counts from phase II"
-        " on, TuRBO is undecided (0.019 ± 0.023).",
+        " starts, all changed together, the regret is 0. For TuRBO the cause is unknown; our TuRBO"
+        " is level with the authors' on three other functions (turbo). If t counts from phase II on,"
+        " TuRBO is undecided (0.019 ± 0.023).",
     ),
     Claim(
         "Section 6.1, Figure 2a",
@@ -566,7 +553,7 @@ CLAIMS = (
         " cumulative regret, divided by GO-UCB's, lies above 1. The claim fails where one interval"
         f" lies below 1. {_IMPLEMENTATIONS}",
         f"The paper's error bars are 1.96 sd / sqrt(5). {_GP_WHY}",
-        _on_f1(smallest_error_bars, packages=_PACKAGE_RUNS),
+        (_on_f1(smallest_error_bars, packages=_PACKAGE_RUNS),),
         ("differs",),
         f"{_SETTINGS} The earlier rule compared estimates; this one compares intervals.",
         "The cause is the repetitions in which phase I has no point on the plateau: with the"
@@ -591,8 +578,7 @@ CLAIMS = (
         f"{_LINEAR_WHY} {_GP_WHY}",
         _on_functions(partial(linear_regret, all_methods=True), "f2", "f3"),
         ("differs", "confirmed"),
-        f"{_SETTINGS} {_AGREEMENT} Only BoTorch's UCB contradicted the claim, on f2 (0.53"
-        " ± 0.04)."
+        f"{_SETTINGS} {_AGREEMENT} Only BoTorch's UCB contradicted the claim, on f2 (0.53 ± 0.04)."
         " The earlier rule compared means; this one compares intervals.",
     ),
     Claim(

@@ -72,16 +72,13 @@ def near_exact(source: Source, metric: str) -> Finding:
     """Whether the loss or error of degree 2 is close to the exact forecaster's at the last example
     of the exact forecaster, which the time limit stops."""
     n, exact = mean_curve(source, metric, "kernel_ridge")
-    larger_degrees = [m for m in ("taylor_3", "taylor_4") if m in entry(source, "methods")]
-    loss, *larger_degree_losses = (
-        float(np.interp(n[-1], *mean_curve(source, metric, name)))
-        for name in ("taylor_2", *larger_degrees)
-    )
+    degrees = [m for m in ("taylor_2", "taylor_3", "taylor_4") if m in entry(source, "methods")]
+    losses = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in degrees]
     return Finding(
         f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact forecaster"
-        f" stopped: {exact[-1]:.4f} exact, {loss:.4f} with M = 2.",
-        loss <= MAX_LOSS_RATIO * exact[-1],
-        f"With larger degrees: {labelled_numbers(larger_degrees, larger_degree_losses, 4)}.",
+        f" stopped: {exact[-1]:.4f} exact, {losses[0]:.4f} with M = 2.",
+        losses[0] <= MAX_LOSS_RATIO * exact[-1],
+        f"With larger degrees: {labelled_numbers(degrees[1:], losses[1:], 4)}.",
     )
 
 
@@ -108,13 +105,11 @@ def nystrom_as_taylor(source: Source) -> Finding:
 
 def others_are_worse(source: Source) -> Finding:
     """Whether FOGD and Pros-N-KONS have larger losses than each sketch in the same orders."""
-    losses = {
-        name: np.asarray(seed_values(source, "methods", name, "average_loss"))
-        for name in (*SKETCHES, "fogd", "pros_n_kons")
-    }
+    others = ("fogd", "pros_n_kons")
+    losses = {n: seed_values(source, "methods", n, "average_loss") for n in (*SKETCHES, *others)}
     gaps = {
         f"{label(other)} minus {label(name)}": difference_interval(losses[other], losses[name])
-        for other in ("fogd", "pros_n_kons")
+        for other in others
         for name in SKETCHES
     }
     return Finding(
@@ -208,10 +203,8 @@ def _regrets_text(source: Source, names: tuple[str, ...]) -> str:
 def _regret_gap(source: Source, less: str, more: str) -> Interval:
     """The interval of the regret of method `more` minus the regret of method `less` on the same
     seeds. Each method has its own adversary."""
-    return difference_interval(
-        seed_values(source, "methods", more, "regret"),
-        seed_values(source, "methods", less, "regret"),
-    )
+    more_runs, less_runs = (seed_values(source, "methods", n, "regret") for n in (more, less))
+    return difference_interval(more_runs, less_runs)
 
 
 def less_regret(source: Source, less: str, more: str) -> Finding:
@@ -276,18 +269,15 @@ def reaches_optimum(source: Source) -> Finding:
         exponent, half = _exponent_interval(source, key, a)
         distance = abs(exponent - optimal)
         holds &= distance <= half and distance + half <= EXPONENT_TOLERANCE
-        texts.append(
-            f"gamma {key}: {interval_text((exponent, half), 3)} at a = {a}, optimal {optimal:.3f}"
-        )
+        text = interval_text((exponent, half), 3)
+        texts.append(f"gamma {key}: {text} at a = {a}, optimal {optimal:.3f}")
     return Finding(f"{'; '.join(texts)}.", bool(holds))
 
 
 def _exponent_interval(source: Source, gamma: str, a: str) -> Interval:
     """The interval of the measured exponent of the regret with n^a points."""
-    exponent, standard_error = (
-        number(source, "measured", gamma, a, field) for field in ("exponent", "standard_error")
-    )
-    return exponent, 1.96 * standard_error
+    row = ("measured", gamma, a)
+    return number(source, *row, "exponent"), 1.96 * number(source, *row, "standard_error")
 
 
 def on_the_line(source: Source) -> Finding:
@@ -389,18 +379,13 @@ def _on_streams(check: Callable[..., Finding]) -> tuple[Case, ...]:
 
 
 def _on(
-    folder: str,
-    check: Callable[[Source], Finding],
-    name: str = "",
-    other_folders: tuple[str, ...] = (),
+    folder: str, check: Callable[[Source], Finding], name: str = "", others: tuple[str, ...] = ()
 ) -> Case:
-    """A case whose results are in a folder of this paper."""
-    return Case(f"pkawv_2019/{folder}", check, name, other_folders)
+    """A case on a folder of this paper, whose rule or note also reads the folders `others`."""
+    return Case(f"pkawv_2019/{folder}", check, name, others)
 
 
-_AUTHORS_SCALING = (
-    "All streams have the scaling of the authors' code, inputs in [0, 1]; the paper states [-1, 1]."
-)
+_SCALING = "All streams have inputs in [0, 1], as in the authors' code; the paper states [-1, 1]."
 CLAIMS = (
     Claim(
         "Section 3.2, Figure 1",
@@ -436,7 +421,7 @@ CLAIMS = (
         f" exponent of the number of points is more than {LOG_EXPONENT} above a.",
         "Appendix E defines the paper's inequality up to logarithmic factors. One factor log n"
         f" adds {LOG_EXPONENT} to an exponent between n = 256 and 4,096.",
-        (_on("rates", corollary_7, other_folders=("pkawv_2019/nystrom_rates",)),),
+        (_on("rates", corollary_7, others=("pkawv_2019/nystrom_rates",)),),
         ("confirmed",),
         "Without a logarithm the claim would differ: exponents of the number of points exceed a by"
         " up to 0.117.",
@@ -446,7 +431,7 @@ CLAIMS = (
         "Pros-N-KONS levels off at the exponent 4 gamma / (1 + gamma)^2.",
         "The printed exponent is within 0.01 of the least exponent by the paper's bounds (8).",
         "The statement is algebra.",
-        (_on("rates", levels_off, other_folders=("pkawv_2019/pros_n_kons_rates",)),),
+        (_on("rates", levels_off, others=("pkawv_2019/pros_n_kons_rates",)),),
         ("differs",),
         cause="The cause is an erratum: the bounds (8) give gamma (3 + gamma) / (1 + gamma)^2"
         " (THEORY 7.11). The interval measured at gamma = 0.25 contains the printed 0.640, but not"
@@ -469,7 +454,7 @@ CLAIMS = (
         "At the example at which the time limit stopped the exact forecaster, the average loss"
         f" (casp) or 0/1 error of degree 2 is at most {MAX_LOSS_RATIO - 1:.0%} above the exact"
         " forecaster's.",
-        f"The paper's curves of the two forecasters are hardly distinguishable. {_AUTHORS_SCALING}",
+        f"The paper's curves of the two forecasters are hardly distinguishable. {_SCALING}",
         _on_streams(near_exact),
         ("confirmed", "differs", "confirmed", "differs"),
         cause="On cod-rna the cause is the degree: the excess falls from 60% with M = 2 to 17% with"
@@ -482,7 +467,7 @@ CLAIMS = (
         "The average loss (casp) or 0/1 error of degree 2 is at most"
         f" {MAX_LOSS_RATIO - 1:.0%} above the least of the methods that finished the stream.",
         "The figures show the statement, but the text does not make it. With the methods of the"
-        f" paper alone the verdict is the same. {_AUTHORS_SCALING}",
+        f" paper alone the verdict is the same. {_SCALING}",
         _on_streams(least_errors),
         ("differs", "confirmed", "differs"),
         "There is a fourth case, casp.",
@@ -495,7 +480,7 @@ CLAIMS = (
         f"Degree 2 takes at most {MAX_TIME_RATIO:.1f} times the least seconds of the paper's"
         " methods (medians of up to five passes).",
         "In the notebook of the first author degree 2 takes 1.9 times FOGD's seconds on casp."
-        f" {_AUTHORS_SCALING}",
+        f" {_SCALING}",
         tuple(_on(folder, degree_two_is_fast, name) for folder, name in STREAMS.items()),
         ("confirmed",) * 4,
         "The earlier rule required the least time of all methods. The paper does not state this,"
@@ -513,7 +498,7 @@ CLAIMS = (
         "The paper compares error and time. The forecaster approaches the fit, whose error on"
         " its own rows is too low, and the forecaster's average over the stream includes earlier,"
         " larger errors.",
-        (_on("susy", a_million_in_ten_minutes, other_folders=("pkawv_2019/susy_fit",)),),
+        (_on("susy", a_million_in_ten_minutes, others=("pkawv_2019/susy_fit",)),),
         ("not decidable here",),
         "The first rule needed the file. The second used the scaling of the authors' code; by that"
         " rule the claim differs as well.",

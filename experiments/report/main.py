@@ -106,7 +106,6 @@ def provenance(folder: Path) -> dict[str, Any]:
     except (claims.Missing, ValueError, OSError):
         return {}
     commit = summary.get("commit") or {}
-    # "dirty" may also be "unknown"
     dirty_words: dict[Any, str] = {True: " (with uncommitted changes)", False: " (clean)"}
     fields = {
         "data": summary.get("data"),
