@@ -52,7 +52,7 @@ class Section(NamedTuple):
     command: str
     figures: dict[str, str]  # {file: what the picture shows}, of files that exist
     tables: list[tuple[str, list[list[str]]]]  # (caption, rows with the header first)
-    provenance: dict[str, Any]  # empty if the experiment was not run
+    provenance: dict[str, Any]  # empty without a readable summary
 
 
 class Part(NamedTuple):
@@ -83,15 +83,15 @@ def section(experiment: claims.Experiment, folder: Path, command: str) -> Sectio
         for file, caption in experiment.tables.items()
         if (folder / file).is_file() and (rows := _csv_rows(folder / file))
     ]
-    made = provenance(folder)
-    if made:
+    how_made = provenance(folder)
+    if how_made:
         source = claims.read(folder)
         tables += [
             (table.caption, claims.measurement_rows(source, table))
             for table in experiment.measurements
         ]
     figures = {file: alt for file, alt in experiment.figures.items() if (folder / file).is_file()}
-    return Section(experiment, command, figures, tables, made)
+    return Section(experiment, command, figures, tables, how_made)
 
 
 def _csv_rows(path: Path) -> list[list[str]]:
@@ -153,9 +153,9 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
         )
     files.check_folder(out)
     parts = parts_of(root)
-    for experiment, _, figures, *_ in (section for part in parts for section in part.sections):
-        for file in figures:
-            path = Path(experiment.folder, file)
+    for page_section in [one for part in parts for one in part.sections]:
+        for file in page_section.figures:
+            path = Path(page_section.experiment.folder, file)
             files.write(out / "figures" / path, (root / path).read_bytes())
     counts = {part.paper.name: verdict_counts(part) for part in parts}
     total = sum(counts.values(), Counter[str]())
