@@ -326,8 +326,7 @@ def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray,
 def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
     """The rows of a table of measurements, the header first."""
     heads = [head for head, _ in table.fields.values()]
-    # the column of the level "problems" has the head "problem"
-    rows = [[level.removesuffix("s") for level in table.levels] + heads]
+    rows = [[level.removesuffix("s") for level in table.levels] + heads]  # "problem", "method"
 
     def add_rows(part: Any, levels: tuple[str, ...], names: list[str]) -> None:
         if levels:

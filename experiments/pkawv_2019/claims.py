@@ -49,7 +49,7 @@ FALKON_ERROR = 0.196  # 0/1 error on SUSY with 10,000 centres (Rudi, Carratino, 
 
 
 def _numbers(source: Source, names: tuple[str, ...], field: str) -> list[float]:
-    """A field of each method."""
+    """A field of summary.json for each of the methods."""
     return [number(source, "methods", name, field) for name in names]
 
 
@@ -524,8 +524,7 @@ CLAIMS = (
         " the same for each bound up to 42%.",
         (_on("adversarial", taylor_converges),),
         ("confirmed",),
-        "The earlier rule compared the order of the regrets only; by that rule the claim is"
-        " confirmed.",
+        "The earlier rule compared the order of the regrets only; by it the claim is confirmed.",
     ),
     Claim(
         "Appendix G, Figure 3",
