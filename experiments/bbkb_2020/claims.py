@@ -276,7 +276,7 @@ def _ungrouped_note(source: Source) -> str:
 
 
 def _growth_powers(source: Source, rule: str) -> np.ndarray:
-    """For each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
+    """[S]: for each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
     where t does not count the initial evaluations."""
     t, sizes_of_seeds = curve(source, "batch_size", rule)
     powers = []
@@ -476,7 +476,7 @@ def widest_range(source: Source) -> Finding:
     bbkb_count = max(good_counts[rule] for rule in BATCH_RULES if rule in good_counts)
     holds = all(bbkb_count > n for name, n in good_counts.items() if name not in BATCH_RULES)
     poor, notes = [key for key, ratio in ratios["bbkb_global"].items() if ratio > limit], []
-    for key in () if holds else poor[:2]:
+    for key in () if holds else poor[:2]:  # two lengthscales as examples
         horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
         text = labelled_numbers(ratios, [row[key] for row in ratios.values()], 3)
         notes.append(f"At {key}: {text} (T = {horizon:,}).")
@@ -850,9 +850,7 @@ def _settings(folder: str, methods: str) -> Experiment:
         f"bbkb_2020/{folder}",
         f"{methods} on Cadata, with settings that the paper leaves open changed one at a time",
         "Cadata as in Figure 1, except for one setting.",
-        tables={
-            "settings.csv": "R_t / R_t^unif with one setting changed (divided by the poster's)"
-        },
+        tables={"settings.csv": "R_t / R_t^unif with one setting changed (ratio to the poster's)"},
     )
 
 
