@@ -276,8 +276,8 @@ def _ungrouped_note(source: Source) -> str:
 
 
 def _growth_powers(source: Source, rule: str) -> np.ndarray:
-    """[S]: for each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
-    where t does not count the initial evaluations."""
+    """For each seed [S], the power p of the best fit a + c t^p to the sizes of batches that start
+    at t. t does not count the initial evaluations."""
     t, sizes_of_seeds = curve(source, "batch_size", rule)
     powers = []
     for sizes in sizes_of_seeds:

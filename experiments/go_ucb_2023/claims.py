@@ -1,13 +1,12 @@
 """Claims of GO-UCB (Liu, Wang, ICML 2023), and the rules that decide them.
 
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
-the printed rates). The ascent starts at the best observed point. The GP baselines of Figure 2
-have several implementations: ours with uniform candidates, and those of BoTorch and
-scikit-optimize. A claim on the baselines holds if it holds with each implementation that was run,
-fails if it fails with each, and is undecided if they disagree. In Figures 3 to 5 the GP methods are
-ours, with uniform candidates where the folder has them. The notes also have the numbers of GO-UCB
-with eq. 5 and our scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the network to
-all observations).
+the printed rates). The ascent starts at the best observed point. The GP baselines of Figure 2 have
+several implementations: ours with uniform candidates, BoTorch's and scikit-optimize's. A claim on
+the baselines holds if it holds with each implementation that was run, fails if it fails with each,
+and is undecided if they disagree. In Figures 3 to 5 the GP methods are ours, with uniform
+candidates where the folder has them. The notes also have the numbers of GO-UCB with eq. 5 and our
+scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the network to all observations).
 """
 
 from collections.abc import Callable, Iterable, Sequence
