@@ -291,7 +291,7 @@ def on_the_line(source: Source) -> Finding:
         distance, half = max(((abs(excess), half) for excess, half in excesses), key=sum)
         largest_distance = max(largest_distance, distance + half)
         texts.append(f"gamma {gamma}: {interval_text((distance, half), 3)}")
-        all_excesses += excesses
+        all_excesses.extend(excesses)
     above_count = sum(excess > half for excess, half in all_excesses)
     largest_end = max(0.0, *(excess + half for excess, half in all_excesses))
     return Finding(
