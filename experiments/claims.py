@@ -2,8 +2,8 @@
 
 A claim consists of the place of a sentence in a paper, the sentence in our words, a rule in words
 with its reason, and one or more cases. A case is a folder of results and a function that applies
-the rule to it: the function reads summary.json and the tables, and returns a `Finding`. A sentence
-that a paper repeats for several data sets is one claim with several cases.
+the rule to this folder: the function reads summary.json and the tables, and returns a `Finding`. A
+sentence that a paper repeats for several data sets is one claim with several cases.
 """
 
 import functools
@@ -21,10 +21,11 @@ from experiments.results import store, tidy
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
 CAUSE_UNKNOWN = "Cause unknown."
-# a difference in regret below this fraction of a method's regret is a tie, not a lead
+# a method that has less regret than another one, but by less than this fraction, does not lead
 TIE = 0.05
 
-Interval = tuple[float, float]  # centre and half width, at 95%
+Interval = tuple[float, float]  # centre and half width of a 95% interval
+Runs = Sequence[float] | np.ndarray  # a number for each seed
 
 
 class Missing(LookupError):
@@ -52,7 +53,7 @@ class Case(NamedTuple):
     folder: str  # under results/
     check: Callable[[Source], Finding]
     name: str = ""  # what distinguishes this case from the others of its claim
-    sources: tuple[str, ...] = ()  # other folders whose results the rule reads
+    other_folders: tuple[str, ...] = ()  # those under results/ that the rule or its note reads
 
 
 class Claim(NamedTuple):
@@ -64,15 +65,15 @@ class Claim(NamedTuple):
     rule: str  # the statistic, and the condition under which the claim is confirmed
     why: str  # the reason for the statistic and for the threshold
     cases: tuple[Case, ...]
-    earlier_verdicts: tuple[str, ...] = ()  # of the claims that this one replaces
-    change: str = ""  # how the rule differs from earlier rules, and the verdicts by them
+    earlier_verdicts: tuple[str, ...] = ()  # by earlier rules
+    change: str = ""  # how the rule differs from earlier rules, and the verdicts by these
     cause: str = CAUSE_UNKNOWN  # why our numbers differ from the paper's, if they do
 
     @property
     def folders(self) -> list[str]:
-        """The folders of results that the rule reads."""
-        names = (name for case in self.cases for name in (case.folder, *case.sources))
-        return list(dict.fromkeys(names))
+        """The folders of results that the rule or its notes read."""
+        folders = (name for case in self.cases for name in (case.folder, *case.other_folders))
+        return list(dict.fromkeys(folders))
 
 
 class Withdrawn(NamedTuple):
@@ -85,8 +86,8 @@ class Withdrawn(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """A table of numbers in summary.json, with a row for each entry under the nested keys
-    `levels`."""
+    """A table of numbers in summary.json. With the levels ("problems", "methods") it has a row for
+    each entry summary["problems"][problem]["methods"][method]."""
 
     caption: str
     fields: Mapping[str, tuple[str, int]]  # {field of an entry: (head of its column, digits)}
@@ -98,7 +99,7 @@ class Experiment(NamedTuple):
 
     folder: str  # under results/
     title: str
-    note: str  # differences from the paper's set-up
+    note: str  # data, settings, and differences from the paper's set-up
     figures: Mapping[str, str] = {}  # {file: what the picture shows}
     tables: Mapping[str, str] = {}  # {CSV file: caption}
     measurements: tuple[Measurements, ...] = ()
@@ -119,18 +120,18 @@ class Outcome(NamedTuple):
 
     claim: Claim
     verdict: str
-    numbers: tuple[str, ...]  # of each case: our numbers, or the error that prevents a verdict
-    note: str = ""
+    numbers: tuple[str, ...]  # for each case, our numbers, or the error that prevents a verdict
+    note: str = ""  # the cause if the claim differs, and the notes of the cases
 
 
-def empty_if_missing(evidence: Callable[..., str]) -> Callable[..., str]:
-    """Decorates a function that returns evidence as text, so that the text is empty if results are
-    missing."""
+def empty_if_missing(write_text: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a function that returns a text about results, so that the text is empty if these
+    results are missing."""
 
-    @functools.wraps(evidence)
+    @functools.wraps(write_text)
     def wrapper(*arguments: Any) -> str:
         try:
-            return evidence(*arguments)
+            return write_text(*arguments)
         except Missing:
             return ""
 
@@ -147,13 +148,13 @@ def read(folder: Path) -> Source:
 
 
 def read_sibling(source: Source, name: str) -> Source:
-    """The results in a neighbouring folder."""
+    """The results in another folder of the same paper."""
     return read(source.folder.parent / name)
 
 
 def judge(claim: Claim, root: Path) -> Outcome:
-    """The verdict on a claim from the results in `root`. If results are missing or damaged, the
-    error is in the outcome's `numbers`."""
+    """Judges a claim by the results in `root`. If results are missing or damaged, the error is in
+    the outcome's `numbers`."""
     numbers, notes, decisions, damaged = [], [], [], False
     for case in claim.cases:
         try:
@@ -162,9 +163,9 @@ def judge(claim: Claim, root: Path) -> Outcome:
             text, holds, note = f"{str(error)[0].upper()}{str(error)[1:]}.", None, ""
         except Exception as error:
             # damaged files raise many kinds of errors; the report shows them beside the claim
-            error_text = f"{type(error).__name__}: {error}"
-            error_text = error_text.replace(str(root / case.folder), case.folder)
-            text, holds, note, damaged = f"The results cannot be read: {error_text}", None, "", True
+            text = f"The results cannot be read: {type(error).__name__}: {error}"
+            text = text.replace(str(root / case.folder), case.folder)
+            holds, note, damaged = None, "", True
         prefix = f"{case.name}: " if case.name else ""
         numbers.append(f"{prefix}{text}")
         notes += [f"{prefix}{note}"] if note else []
@@ -181,46 +182,47 @@ def judge(claim: Claim, root: Path) -> Outcome:
     return Outcome(claim, verdict, tuple(numbers), " ".join(notes))
 
 
-def interval(values: Sequence[float] | np.ndarray) -> Interval:
+def mean_interval(runs: Runs) -> Interval:
     """The mean over runs and the half width of its 95% interval, NaN for a single run. The half
     width uses the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
     papers use the normal quantile 1.96, which is too small for few runs."""
-    runs = np.asarray(values, float)
+    runs = np.asarray(runs, float)
     if runs.size < 2:
         return float(runs.mean()), float("nan")
     quantile = special.stdtrit(runs.size - 1, 0.975)
     return float(runs.mean()), float(quantile * runs.std(ddof=1) / np.sqrt(runs.size))
 
 
-def share_interval(hits: int, runs: int) -> Interval:
-    """Centre and half width of Wilson's 95% interval of a probability, from the number of runs in
-    which an event occurred."""
+def probability_interval(hits: int, runs: int) -> Interval:
+    """Wilson's 95% interval of the probability of an event that occurred in `hits` of `runs`."""
     low, high = stats.binomtest(hits, runs).proportion_ci(method="wilson")
     return float(low + high) / 2, float(high - low) / 2
 
 
-def increase(base: Sequence[float] | np.ndarray, other: Sequence[float] | np.ndarray) -> Interval:
-    """The 95% interval of other minus base, over their common seeds. Raises Missing for fewer than
-    two common seeds."""
-    count = min(len(base), len(other))
+def difference_interval(first: Runs, second: Runs) -> Interval:
+    """The 95% interval of the mean of first - second over their common seeds. Raises Missing for
+    fewer than two common seeds."""
+    count = min(len(first), len(second))
     if count < 2:
         raise Missing("fewer than two seeds are common to both methods")
-    return interval(np.asarray(other[:count], float) - np.asarray(base[:count], float))
+    return mean_interval(np.asarray(first[:count], float) - np.asarray(second[:count], float))
 
 
-def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
-    """Whether quantities exceed a bound: True if all their intervals lie above the bound, False if
-    one interval lies below it, and None otherwise."""
+def all_above(intervals: Iterable[Interval], bound: float) -> bool | None:
+    """True if all intervals lie above the bound, False if one lies below it, and None otherwise."""
     return _decide(list(intervals), bound, bound)
 
 
-def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
-    """Whether a method has less regret than all others, from the intervals of each other method's
-    regret minus its own: True if all lie above 0, False if one lies below `tie`, else None."""
-    return _decide(list(intervals), tie, 0.0)
+def leads(differences: Iterable[Interval], tie: float) -> bool | None:
+    """Whether a method has less regret than all others. The intervals `differences` are of each
+    other method's regret minus its own regret. Returns True if all lie above 0, False if one lies
+    below `tie`, and None otherwise."""
+    return _decide(list(differences), tie, 0.0)
 
 
 def _decide(intervals: list[Interval], fails_below: float, holds_above: float) -> bool | None:
+    """The decision of a rule that fails if one interval lies below `fails_below`, and holds if all
+    intervals lie above `holds_above`."""
     return decision(
         any(centre + half <= fails_below for centre, half in intervals),
         all(centre - half > holds_above for centre, half in intervals),
@@ -232,9 +234,9 @@ def decision(fails: bool, holds: bool) -> bool | None:
     return False if fails else (True if holds else None)
 
 
-def within(intervals: Iterable[Interval], margin: float) -> bool | None:
-    """Whether quantities are close to 0: True if all their intervals lie within `margin` of 0,
-    False if one interval lies entirely farther from 0, and None otherwise."""
+def all_near_zero(intervals: Iterable[Interval], margin: float) -> bool | None:
+    """True if all intervals lie within `margin` of 0, False if one lies entirely farther from 0,
+    and None otherwise."""
     intervals = list(intervals)
     return decision(
         any(abs(centre) - half > margin for centre, half in intervals),
@@ -242,9 +244,9 @@ def within(intervals: Iterable[Interval], margin: float) -> bool | None:
     )
 
 
-def interval_texts(intervals: Mapping[str, Interval], digits: int) -> str:
-    """The text "label: centre ± half width; ..." of some methods."""
-    return list_texts({name: interval_text(pair, digits) for name, pair in intervals.items()})
+def labelled_intervals(intervals: Mapping[str, Interval], digits: int) -> str:
+    """The text "label: centre ± half width; ..." of {method: interval}."""
+    return labelled_texts({name: interval_text(pair, digits) for name, pair in intervals.items()})
 
 
 def interval_text(interval: Interval, digits: int) -> str:
@@ -253,8 +255,8 @@ def interval_text(interval: Interval, digits: int) -> str:
     return f"{centre:.{digits}f} ± {half:.{digits}f}"
 
 
-def values(source: Source, *keys: str) -> list[float]:
-    """The values of all seeds under nested keys."""
+def seed_values(source: Source, *keys: str) -> list[float]:
+    """The list "values" of summary.json under nested keys, with a value for each seed."""
     return list(entry(source, *keys, "values"))
 
 
@@ -269,8 +271,8 @@ def entry(source: Source, *keys: str) -> Any:
 
 
 def number(source: Source, *keys: str) -> float:
-    """A finite number of summary.json. Raises Missing if there is no entry, and ValueError if the
-    entry is not a finite number."""
+    """The number in summary.json under nested keys. Raises Missing if there is no entry, and
+    ValueError if the entry is not a finite number."""
     value = entry(source, *keys)
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise ValueError(f"{' / '.join(keys)} in summary.json is {value!r}, not a finite number")
@@ -278,22 +280,23 @@ def number(source: Source, *keys: str) -> float:
 
 
 def mean(source: Source, *keys: str) -> float:
-    """The mean over seeds under nested keys."""
+    """The "mean" over seeds in summary.json under nested keys."""
     return number(source, *keys, "mean")
 
 
 def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
-    """The text "mean ± half width" over seeds, without the half width if it is 0."""
-    seed_values = values(source, *keys)
-    half = interval(seed_values)[1] if len(seed_values) > 1 else 0.0
+    """The text "mean ± half width" over seeds, without the half width if it is 0 or if there is a
+    single seed."""
+    runs = seed_values(source, *keys)
+    half = mean_interval(runs)[1] if len(runs) > 1 else 0.0
     return f"{mean(source, *keys):.{digits}f}" + (f" ± {half:.{digits}f}" if half else "")
 
 
-def lines(
+def curves_by_algorithm(
     source: Source, metric: str, problem: str | None = None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, on `problem` if the file
-    has several problems. Raises Missing if the file or the metric is missing."""
+    """{algorithm: (t [P], values [S,P] of S seeds)} of a metric in curves.parquet, on `problem` if
+    the file has several problems. Raises Missing if the file or the metric is missing."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
     table = tidy.load(source.folder).curves
@@ -306,16 +309,16 @@ def lines(
 def curve(
     source: Source, metric: str, algorithm: str, problem: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], values [S,P]) of one algorithm, as in `lines`. Raises Missing if the file, the metric
-    or the algorithm is missing."""
-    curves = lines(source, metric, problem)
+    """(t [P], values [S,P] of S seeds) of one algorithm. Raises Missing if the file, the metric or
+    the algorithm is missing."""
+    curves = curves_by_algorithm(source, metric, problem)
     if algorithm not in curves:
         raise Missing(f"{tidy.CURVES} has no {metric} of {algorithm}")
     return curves[algorithm]
 
 
 def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], mean over seeds [P]) of one algorithm. Raises Missing where `curve` does."""
+    """(t [P], mean over seeds [P]) of one algorithm. Raises Missing like `curve`."""
     t, values = curve(source, metric, algorithm)
     return t, values.mean(0)
 
@@ -323,18 +326,18 @@ def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray,
 def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
     """The rows of a table of measurements, the header first."""
     heads = [head for head, _ in table.fields.values()]
-    rows = [[level.removesuffix("s") for level in table.levels] + heads]
+    rows = [[level.removesuffix("s") for level in table.levels] + heads]  # "problem", "method"
 
-    def visit(value: Any, levels: tuple[str, ...], names: list[str]) -> None:
+    def add_rows(part: Any, levels: tuple[str, ...], names: list[str]) -> None:
         if levels:
-            for name, part in value.get(levels[0], {}).items():
-                visit(part, levels[1:], [*names, name])
+            for name, smaller_part in part.get(levels[0], {}).items():
+                add_rows(smaller_part, levels[1:], [*names, name])
             return
-        cells = [_cell(value.get(field), digits) for field, (_, digits) in table.fields.items()]
+        cells = [_cell(part.get(field), digits) for field, (_, digits) in table.fields.items()]
         if any(cells):
             rows.append([*(label(name) for name in names), *cells])
 
-    visit(source.summary, table.levels, [])
+    add_rows(source.summary, table.levels, [])
     return rows
 
 
@@ -344,18 +347,18 @@ def _cell(value: Any, digits: int) -> str:
         return ""
     if not isinstance(value, dict):
         return f"{value:,.{digits}f}"
-    seed_values = value.get("values", ())
-    half = interval(seed_values)[1] if len(seed_values) > 1 else value.get("ci95") or 0.0
+    runs = value.get("values", ())
+    half = mean_interval(runs)[1] if len(runs) > 1 else value.get("ci95") or 0.0
     half_text = f" ± {half:,.{digits}f}" if half > 0 else ""
     return f"{value['mean']:,.{digits}f}{half_text}"
 
 
-def list_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:
-    """The text "label: value; ..." of some methods."""
+def labelled_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:
+    """The text "label: value; ..." of methods and their values."""
     texts = {name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)}
-    return list_texts(texts)
+    return labelled_texts(texts)
 
 
-def list_texts(texts: Mapping[str, str]) -> str:
+def labelled_texts(texts: Mapping[str, str]) -> str:
     """The text "label: text; ..." of {method: text}."""
     return "; ".join(f"{label(name)}: {text}" for name, text in texts.items())

@@ -14,180 +14,184 @@ from experiments.claims import (
     Paper,
     Source,
     Withdrawn,
-    above,
+    all_above,
     curve,
+    difference_interval,
     empty_if_missing,
     entry,
-    increase,
-    interval,
     interval_text,
-    interval_texts,
-    list_numbers,
-    list_texts,
+    labelled_intervals,
+    labelled_numbers,
+    labelled_texts,
+    mean_interval,
     mean_text,
+    probability_interval,
     read_sibling,
-    share_interval,
-    values,
+    seed_values,
 )
 
 LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T counts as linear
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
-MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
+MIN_STD_RATIO = 0.95  # error bars are too narrow if their ratio to the exact GP's is smaller
 STD_MARGIN = 0.1  # standard deviations are close if their ratio is within this distance of 1
-STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact ones
+STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact GP's
 
 
-def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
-    """{t: values [S] of a field of a method, over S draws of f}."""
+def _draws_by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
+    """{t: values [S] of a field of a method, for S draws of f}."""
     times, draws = curve(source, field, method)
     return {str(t): draws[:, i] for i, t in enumerate(times)}
 
 
-def _text_by_t(by_t: dict[str, np.ndarray]) -> str:
-    return ", ".join(f"{interval_text(interval(draws), 3)} (t = {t})" for t, draws in by_t.items())
+def _intervals_text(by_t: dict[str, np.ndarray]) -> str:
+    """The intervals of the means over draws, as text. by_t: {t: values [S]}."""
+    return ", ".join(
+        f"{interval_text(mean_interval(draws), 3)} (t = {t})" for t, draws in by_t.items()
+    )
 
 
 def keeps_prior(source: Source) -> Finding:
-    """The ratio of BKB's error bars to the exact ones on the unobserved half."""
-    ratio = _by_t(source, "bkb", "smallest_ratio_to_exact_unseen")
-    t = min(ratio, key=lambda t: ratio[t].min())
-    narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
+    """Whether BKB's error bars are as wide as the exact GP's on the unobserved half."""
+    ratios = _draws_by_t(source, "bkb", "smallest_ratio_to_exact_unseen")
+    t = min(ratios, key=lambda t: ratios[t].min())
+    narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratios.values())
     return Finding(
-        f"Smallest ratio to the exact GP's sd, mean over draws: {_text_by_t(ratio)}.",
-        above(map(interval, ratio.values()), MIN_STD_RATIO),
-        f"The least ratio in {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); at each t,"
-        f" at most {narrow_count} draws are below {MIN_STD_RATIO}.",
+        f"Smallest ratio to the exact GP's sd, mean over draws: {_intervals_text(ratios)}.",
+        all_above(map(mean_interval, ratios.values()), MIN_STD_RATIO),
+        f"The least ratio in {len(ratios[t]):,} draws is {ratios[t].min():.3f} (t = {t}); at each"
+        f" t, at most {narrow_count} draws are below {MIN_STD_RATIO}.",
     )
 
 
 def follows_exact(source: Source) -> Finding:
-    """The ratio of BKB's error bars to the exact ones on the observed half."""
-    low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
-    high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
-    margins = [draws - (1 - STD_MARGIN) for draws in low.values()] + [
-        1 + STD_MARGIN - draws for draws in high.values()
-    ]
-    t = max(high, key=lambda t: high[t].mean())
-    wide_count = (high[t] > 1 + STD_MARGIN).sum()
+    """Whether BKB's error bars are close to the exact GP's on the observed half."""
+    smallest = _draws_by_t(source, "bkb", "smallest_ratio_to_exact_seen")
+    largest = _draws_by_t(source, "bkb", "largest_ratio_to_exact_seen")
+    margins = [draws - (1 - STD_MARGIN) for draws in smallest.values()]
+    margins += [1 + STD_MARGIN - draws for draws in largest.values()]
+    t = max(largest, key=lambda t: largest[t].mean())
+    wide_count = (largest[t] > 1 + STD_MARGIN).sum()
     note = (
         f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide_count} of"
-        f" {len(high[t])} draws; its maximum is {high[t].max():.2f}, its median"
-        f" {np.median(high[t]):.4f}. {_with_larger_dictionary(source)}"
+        f" {len(largest[t])} draws; its maximum is {largest[t].max():.2f}, its median"
+        f" {np.median(largest[t]):.4f}. {_larger_dictionary_note(source)}"
     )
     return Finding(
-        f"Ratio to the exact GP's sd: smallest {_text_by_t(low)}; largest {_text_by_t(high)}.",
-        above(map(interval, margins)),
+        f"Ratio to the exact GP's sd: smallest {_intervals_text(smallest)}; largest"
+        f" {_intervals_text(largest)}.",
+        all_above(map(mean_interval, margins), 0),
         note.strip(),
     )
 
 
 @empty_if_missing
-def _with_larger_dictionary(source: Source) -> str:
-    """The largest ratios with q_bar = 5 on the same draws."""
-    other = read_sibling(source, f"{source.folder.name}_qbar5")
-    return (
-        f"With q_bar = 5: largest {_text_by_t(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
-    )
+def _larger_dictionary_note(source: Source) -> str:
+    """The largest ratios with q_bar = 5 on the same draws, as text."""
+    larger = read_sibling(source, f"{source.folder.name}_qbar5")
+    ratios = _draws_by_t(larger, "bkb", "largest_ratio_to_exact_seen")
+    return f"With q_bar = 5: largest {_intervals_text(ratios)}."
 
 
 def starves(source: Source, method: str) -> Finding:
-    """The share of the unobserved half on which f lies outside the error bars of a method, and
-    outside the exact ones."""
-    share, exact = (
-        _by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
+    """Whether f lies outside the error bars of a method on a much larger share of the unobserved
+    half than outside the exact GP's."""
+    share, exact_share = (
+        _draws_by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
     )
+    margins = [share[t] - STARVATION * exact_share[t] for t in share]
     return Finding(
-        f"Share of the unobserved half where f is outside mean ± 3 sd: {_text_by_t(share)}; with"
-        f" the exact GP {_text_by_t(exact)}.",
-        above(interval(share[t] - STARVATION * exact[t]) for t in share),
+        f"Share of the unobserved half where f is outside mean ± 3 sd: {_intervals_text(share)};"
+        f" with the exact GP {_intervals_text(exact_share)}.",
+        all_above(map(mean_interval, margins), 0),
     )
 
 
-def _exponent_texts(source: Source, names: tuple[str, ...]) -> str:
-    return list_texts(
+def _exponents_text(source: Source, names: tuple[str, ...]) -> str:
+    return labelled_texts(
         {n: mean_text(source, "algorithms", n, "regret_exponent", digits=2) for n in names}
     )
 
 
 def linear_regret(source: Source) -> Finding:
-    """The exponents of the regret of SOFUL and BKB at the end of their runs, with the widths of the
-    authors' code and of the papers."""
+    """Whether SOFUL has linear regret at the end of its runs, and BKB does not, with the widths of
+    the authors' code and of the papers."""
+    # the first name of each pair is of the authors' width, the second of the paper's
     linear, sublinear = ("soful", "soful_paper"), ("bkb", "bkb_theory")
     exponents = {
-        name: np.asarray(values(source, "algorithms", name, "regret_exponent"))
+        name: np.asarray(seed_values(source, "algorithms", name, "regret_exponent"))
         for name in (*linear, *sublinear)
     }
     margins = [exponents[name] - LINEAR_EXPONENT for name in linear]
     margins += [LINEAR_EXPONENT - exponents[name] for name in sublinear]
     return Finding(
-        f"Exponents: {_exponent_texts(source, (*linear, *sublinear))}.",
-        above(map(interval, margins)),
-        _with_larger_lambda(source),
+        f"Exponents: {_exponents_text(source, (*linear, *sublinear))}.",
+        all_above(map(mean_interval, margins), 0),
+        _larger_lambda_note(source),
     )
 
 
 @empty_if_missing
-def _with_larger_lambda(source: Source) -> str:
-    """SOFUL's exponent on this problem with the larger lambda of the other problems."""
+def _larger_lambda_note(source: Source) -> str:
+    """SOFUL's exponent with the larger lambda of the other problems, as text."""
     name = source.folder.name.removesuffix("_small_regularization")
     larger = read_sibling(source, name)
     if name == source.folder.name:
         return ""
     lam = entry(larger, "config", "soful", "regularization")
-    return f"Exponent with lambda = {lam:g}: {_exponent_texts(larger, ('soful',))}."
+    return f"Exponent with lambda = {lam:g}: {_exponents_text(larger, ('soful',))}."
 
 
 def linear_for_most_projections(source: Source) -> Finding:
-    """The share of CBRAP's random projections whose regret is linear at the end of the runs."""
-    exponents = np.asarray(values(source, "algorithms", "cbrap", "regret_exponent"))
+    """Whether the regret of CBRAP is linear at the end of the runs for most random projections."""
+    exponents = np.asarray(seed_values(source, "algorithms", "cbrap", "regret_exponent"))
     linear = exponents >= LINEAR_EXPONENT
-    share = share_interval(int(linear.sum()), len(linear))
+    share = probability_interval(int(linear.sum()), len(linear))
     horizon = entry(source, "algorithms", "cbrap")["horizon"]
     quartiles = ", ".join(f"{value:.2f}" for value in np.quantile(exponents, (0.25, 0.5, 0.75)))
     return Finding(
         f"{linear.sum()} of {len(linear)} projections have linear regret at T = {horizon:,}; the"
         f" 95% interval of the share is {interval_text(share, 3)}.",
-        above([share], MIN_SHARE),
+        all_above([share], MIN_SHARE),
         f"Quartiles of the exponents: {quartiles}.",
     )
 
 
 def below_soful_ts(source: Source) -> Finding:
-    """The regret of SOFUL-TS minus that of BKB with the width of Theorem 4.1, on the same seeds. A
-    folder "..._ts" has SOFUL-TS with its full width, and the folder without the suffix has BKB, and
-    SOFUL-TS with a tenth of its width."""
-    other = read_sibling(source, source.folder.name.removesuffix("_ts"))
+    """Whether BKB with the width of Theorem 4.1 has less regret than SOFUL-TS on the same seeds."""
+    # the folder "..._ts" has SOFUL-TS with its full width; the folder without this suffix has BKB,
+    # and SOFUL-TS with a tenth of its width
+    bkb = read_sibling(source, source.folder.name.removesuffix("_ts"))
     soful_keys = ("algorithms", "soful_ts", "regret_ratio")
     bkb_keys = ("algorithms", "bkb_theory", "regret_ratio")
-    excess = increase(values(other, *bkb_keys), values(source, *soful_keys))
-    tuned = mean_text(other, "algorithms", "bkb", "regret_ratio")
+    excess = difference_interval(seed_values(source, *soful_keys), seed_values(bkb, *bkb_keys))
+    code_width = mean_text(bkb, "algorithms", "bkb", "regret_ratio")
     return Finding(
-        f"R_T / R_T^unif: BKB {mean_text(other, *bkb_keys)}, SOFUL-TS"
+        f"R_T / R_T^unif: BKB {mean_text(bkb, *bkb_keys)}, SOFUL-TS"
         f" {mean_text(source, *soful_keys)}; difference on the same seeds"
         f" {interval_text(excess, 3)}.",
-        above([excess]),
-        f"SOFUL-TS with a tenth of its width: {mean_text(other, *soful_keys)}, BKB with the width"
-        f" of its authors' code: {tuned}.",
+        all_above([excess], 0),
+        f"SOFUL-TS with a tenth of its width: {mean_text(bkb, *soful_keys)}, BKB with the width"
+        f" of its authors' code: {code_width}.",
     )
 
 
 def adapts_dictionary_size(source: Source) -> Finding:
-    """The sizes of BKB's dictionary for the three spectra."""
+    """Whether BKB has over twice as many inducing points with the slow spectrum as with others."""
+    sources = {n: read_sibling(source, f"linear_{n}") for n in ("slow", "fast", "low_rank")}
     sizes = {
-        name: np.asarray(
-            values(read_sibling(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
-        )
-        for name in ("slow", "fast", "low_rank")
+        name: np.asarray(seed_values(spectrum, "algorithms", "bkb", "dictionary_size"))
+        for name, spectrum in sources.items()
     }
-    text = list_numbers(sizes, [size.mean() for size in sizes.values()], 1)
-    gaps = {name: increase(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
+    text = labelled_numbers(sizes, [size.mean() for size in sizes.values()], 1)
+    gaps = {n: difference_interval(sizes["slow"], 2 * sizes[n]) for n in ("fast", "low_rank")}
     return Finding(
         f"Inducing points at T: {text}. The number with the slow spectrum minus twice the number"
-        f" with another one: {interval_texts(gaps, 1)}.",
-        above(gaps.values()),
+        f" with another one: {labelled_intervals(gaps, 1)}.",
+        all_above(gaps.values(), 0),
     )
 
 
+# {folder: the name of its case}
 KERNELS = {"variance_starvation": "exp(-50 d^2)", "variance_starvation_poster": "exp(-100 d^2)"}
 SPECTRA = {
     "linear_slow": "slow spectrum",
@@ -198,10 +202,10 @@ SPECTRA = {
 
 
 def _with_both_kernels(
-    check: Callable[[Source], Finding], sources: tuple[str, ...] = ()
+    check: Callable[[Source], Finding], other_folders: tuple[str, ...] = ()
 ) -> tuple[Case, ...]:
     return tuple(
-        Case(f"bkb_2019/{folder}", check, kernel, sources) for folder, kernel in KERNELS.items()
+        Case(f"bkb_2019/{folder}", check, name, other_folders) for folder, name in KERNELS.items()
     )
 
 
@@ -242,7 +246,7 @@ CLAIMS = (
     Claim(
         "Sections 1 and 3.1, Figure 2",
         "The subset of regressors suffers from variance starvation.",
-        f"T{_STARVED_RULE[1:]}",
+        f"T{_STARVED_RULE[1:]}",  # the rule with a capital letter
         _STARVED_WHY,
         _with_both_kernels(partial(starves, method="sor")),
         ("confirmed", "confirmed"),
@@ -262,8 +266,8 @@ CLAIMS = (
         "A sketch of fixed size (SOFUL-UCB) has linear regret if the spectrum decays too slowly for"
         " it, and BKB does not.",
         "The 95% interval of SOFUL's regret exponent between T/2 and T lies above"
-        f" {LINEAR_EXPONENT}, and that of BKB's exponent lies below {LINEAR_EXPONENT}, with the"
-        " widths of the authors' codes and of the papers.",
+        f" {LINEAR_EXPONENT}, and the interval of BKB's exponent lies below {LINEAR_EXPONENT}, with"
+        " the widths of the authors' codes and of the papers.",
         "Linear regret has the exponent 1, and the theorems have 1/2; the exponent of a finite run"
         " is slightly below its limit. The intervals are over the noise of one generated problem"
         " (key 1). The runs had two threads and were not repeated on one thread.",
@@ -291,7 +295,7 @@ CLAIMS = (
         (Case("bkb_2019/linear_slow_long", linear_for_most_projections),),
         ("not decidable here",),
         "The first rule used the mean exponent at T = 5,000 (0.83). The second required nine of ten"
-        " projections; by it the claim was confirmed.",
+        " projections; by that rule the claim was confirmed.",
     ),
     Claim(
         "Section 5",
@@ -299,16 +303,16 @@ CLAIMS = (
         "The 95% interval of SOFUL-TS's regret minus BKB's, on the same seeds, lies above 0.",
         "The paper compares bounds. BKB has the width of Theorem 4.1, and SOFUL-TS its full width,"
         " not divided by 10, with the log-determinant of its sketch; SOFUL-TS with the closed form"
-        " of its paper was not run. With tuned widths (that of BKB's code, and a tenth of"
-        " SOFUL-TS's full width), SOFUL-TS has less regret on three problems.",
+        " of its paper was not run. With tuned widths (BKB with the width of its code, and SOFUL-TS"
+        " with a tenth of its full width), SOFUL-TS has less regret on three problems.",
         tuple(
             Case(f"bkb_2019/{folder}_ts", below_soful_ts, name, (f"bkb_2019/{folder}",))
             for folder, name in SPECTRA.items()
         ),
         ("not decidable here",) * 4,
         "The first rule judged SOFUL-UCB, about which the paper does not make the statement. The"
-        " second used a tenth of SOFUL-TS's full width; by it the claim differs on three of four"
-        " problems.",
+        " second used a tenth of SOFUL-TS's full width; by that rule the claim differs on three of"
+        " four problems.",
     ),
     Claim(
         "Sections 1 and 5",
@@ -321,7 +325,7 @@ CLAIMS = (
             Case(
                 "bkb_2019/linear_slow",
                 adapts_dictionary_size,
-                sources=("bkb_2019/linear_fast", "bkb_2019/linear_low_rank"),
+                other_folders=("bkb_2019/linear_fast", "bkb_2019/linear_low_rank"),
             ),
         ),
         ("confirmed",),

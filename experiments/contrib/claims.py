@@ -7,7 +7,7 @@ statements about the methods.
 from experiments.claims import Experiment, Measurements, Paper
 
 REGRET = ("R_T / R_T^unif", 4)
-POINTS = ("inducing points at T", 0)
+POINTS = ("inducing points at T", 0)  # (head of a column, digits), like REGRET
 
 
 def _experiment(
@@ -53,7 +53,7 @@ FEW = _experiment(
     " assumption F = 1, and a function of known norm 2. FixedBKB runs with batches of 96, and with"
     " as many batches as the exploration has.",
     "regret_ratio.png",
-    "Regret over that of uniform arms, and number of batches, against evaluations, for batched"
+    "Regret ratio and number of batches against evaluations, for batched"
     " exploration, BBKB with both rules, and FixedBKB",
     horizon=("T", 0),
     final_regret_ratio=REGRET,
@@ -80,7 +80,7 @@ CHANGING = _experiment(
     " jumps (`jump`). All methods have the same width. Dynamic regret is relative to the best arm"
     " of each round.",
     "regret_ratio.png",
-    "Dynamic regret over that of uniform arms against rounds, for BKB, and for BKB with restarts,"
+    "Dynamic regret ratio against rounds, for BKB, and for BKB with restarts,"
     " discounts or a window, where means drift and where they jump",
     final_regret_ratio=REGRET,
     points=POINTS,
@@ -94,7 +94,7 @@ UNKNOWN = _experiment(
     " the width that the guarantee needs, and rules out no candidate within T. The bound on the"
     " norm is doubled in BBKB with the right lengthscale and the width of the code.",
     "regret_ratio.png",
-    "Regret over that of uniform arms, and number of rounds, against evaluations, for BBKB with"
+    "Regret ratio and number of rounds against evaluations, for BBKB with"
     " three lengthscales, for balancing by four rules, and for a norm bound that is doubled",
     final_regret_ratio=REGRET,
     final_rounds=("rounds", 1),
@@ -112,7 +112,7 @@ CLIENTS = _experiment(
     " to more than D. Numbers sent are counted in both directions. `alone` is EK-UCB for each"
     " client.",
     "regret_sent.png",
-    "Above, regret over that of uniform actions against the count of numbers sent, for five"
+    "Above, regret ratio against the count of numbers sent, for five"
     " thresholds and two forms of messages; below, numbers sent so far against rounds",
     final_regret_ratio=REGRET,
     exchanges=("exchanges", 1),

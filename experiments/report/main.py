@@ -52,7 +52,7 @@ class Section(NamedTuple):
     command: str
     figures: dict[str, str]  # {file: what the picture shows}, of files that exist
     tables: list[tuple[str, list[list[str]]]]  # (caption, rows with the header first)
-    provenance: dict[str, Any]
+    provenance: dict[str, Any]  # empty without a readable summary
 
 
 class Part(NamedTuple):
@@ -64,53 +64,53 @@ class Part(NamedTuple):
 
 
 def parts_of(root: Path) -> list[Part]:
-    """The verdicts and the experiments of all papers from the results in `root`."""
-    by_folder = commands.commands_by_folder()
+    """The parts of the page for all papers, from the results in `root`."""
+    made_by = commands.commands_by_folder()
     return [
         Part(
             paper,
             [claims.judge(claim, root) for claim in paper.claims],
-            [section(e, root / e.folder, by_folder[e.folder].text()) for e in paper.experiments],
+            [section(e, root / e.folder, made_by[e.folder].text()) for e in paper.experiments],
         )
         for paper in PAPERS
     ]
 
 
 def section(experiment: claims.Experiment, folder: Path, command: str) -> Section:
-    """The figures and tables of an experiment whose results are in `folder`."""
+    """The section of an experiment whose results are in `folder`."""
     tables = [
         (caption, rows)
         for file, caption in experiment.tables.items()
-        if (folder / file).is_file() and (rows := _rows(folder / file))
+        if (folder / file).is_file() and (rows := _csv_rows(folder / file))
     ]
-    record = provenance(folder)
-    if record:
+    how_made = provenance(folder)
+    if how_made:
         source = claims.read(folder)
         tables += [
             (table.caption, claims.measurement_rows(source, table))
             for table in experiment.measurements
         ]
     figures = {file: alt for file, alt in experiment.figures.items() if (folder / file).is_file()}
-    return Section(experiment, command, figures, tables, record)
+    return Section(experiment, command, figures, tables, how_made)
 
 
-def _rows(path: Path) -> list[list[str]]:
+def _csv_rows(path: Path) -> list[list[str]]:
     with path.open(newline="") as file:
         return list(csv.reader(file))
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """The provenance of the results in a folder; empty without a readable summary."""
+    """How the results in a folder were made; empty without a readable summary."""
     try:
         summary = claims.read(folder).summary
     except (claims.Missing, ValueError, OSError):
         return {}
     commit = summary.get("commit") or {}
-    states: dict[Any, str] = {True: " (with uncommitted changes)", False: " (clean)"}
+    dirty_words: dict[Any, str] = {True: " (with uncommitted changes)", False: " (clean)"}
     fields = {
         "data": summary.get("data"),
-        "seeds": _seeds(summary),
-        "commit": commit.get("hash") and commit["hash"] + states.get(commit.get("dirty"), ""),
+        "seeds": _seed_counts(summary),
+        "commit": commit.get("hash") and commit["hash"] + dirty_words.get(commit.get("dirty"), ""),
         "date": summary.get("date"),
         "versions": _fields_text(summary.get("versions") or {}),
         "hardware": _fields_text(summary.get("hardware") or {}),
@@ -119,8 +119,8 @@ def provenance(folder: Path) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
-def _seeds(summary: dict[str, Any]) -> Any:
-    """The number of seeds, and the methods with another number of seeds."""
+def _seed_counts(summary: dict[str, Any]) -> Any:
+    """The number of seeds and, as text, the numbers of seeds of methods with more or fewer."""
     config = summary.get("config") or {}
     counts = [part.get(name) for part in (summary, config) for name in ("seeds", "repetitions")]
     seeds = next((count for count in counts if count is not None), None)
@@ -131,10 +131,11 @@ def _seeds(summary: dict[str, Any]) -> Any:
         for name, row in (by_algorithm.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
-    return f"{seeds}; {claims.list_numbers(others, others.values(), 0)}" if others else seeds
+    return f"{seeds}; {claims.labelled_numbers(others, others.values(), 0)}" if others else seeds
 
 
 def _fields_text(fields: dict[str, Any]) -> str:
+    """The text "name value; ..."."""
     values = {
         name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in fields.items()
@@ -154,13 +155,15 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     parts = parts_of(root)
     for page_section in [one for part in parts for one in part.sections]:
         for file in page_section.figures:
-            place = Path(page_section.experiment.folder, file)
-            files.write(out / "figures" / place, (root / place).read_bytes())
+            path = Path(page_section.experiment.folder, file)
+            files.write(out / "figures" / path, (root / path).read_bytes())
     counts = {part.paper.name: verdict_counts(part) for part in parts}
     total = sum(counts.values(), Counter[str]())
     commit = environment.commit()
-    head, *settings = _rows(UNSPECIFIED_SETTINGS)
-    page = ENVIRONMENT.get_template("report/report.html.jinja").render(
+    head, *settings = _csv_rows(UNSPECIFIED_SETTINGS)
+    page = ENVIRONMENT.get_template(
+        "report/report.html.jinja"
+    ).render(
         title=TITLE,
         notice=notice,
         commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
@@ -170,7 +173,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
         judged_by=judged_by(parts),
         counts=counts,
         total=total,
-        settings_head=head[1:],
+        settings_head=head[1:],  # without the column "paper"
         settings={
             paper.name: [row[1:] for row in settings if row[0] == paper.name] for paper in PAPERS
         },
@@ -180,15 +183,15 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
 
 
 def verdict_counts(part: Part) -> Counter[str]:
-    """The number of claims by verdict."""
+    """{verdict: number of claims}."""
     return Counter(outcome.verdict for outcome in part.outcomes)
 
 
 def record_text(parts: list[Part], root: Path) -> str:
     """A CSV table with a row for each claim: its rule, its verdict, and the results in `root` that
     the rule reads."""
-    head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
-    more = ("earlier verdicts", "change of the rule", "results", "commands")
+    columns = ["paper", "place", "statement", "rule", "why", "numbers", "verdict"]
+    columns += ["cause and notes", "earlier verdicts", "change of the rule", "results", "commands"]
     rows = []
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
@@ -199,28 +202,28 @@ def record_text(parts: list[Part], root: Path) -> str:
             row += [claim.change, "; ".join(results)]
             row += ["; ".join(source["command"] for source in sources.values())]
             rows.append(row)
-    return pd.DataFrame(rows, columns=(*head, *more)).to_csv(index=False, lineterminator="\n")
+    return pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n")
 
 
 def origins(claim: claims.Claim, root: Path) -> dict[str, dict[str, str]]:
     """{folder: {"commit", "command"}} of the results that a rule reads."""
-    by_folder = commands.commands_by_folder()
+    made_by = commands.commands_by_folder()
     return {
         folder: dict(
             commit=provenance(root / folder).get("commit", "not run"),
-            command=by_folder[folder].text(),
+            command=made_by[folder].text(),
         )
         for folder in claim.folders
     }
 
 
 def judged_by(parts: list[Part]) -> dict[str, list[str]]:
-    """{folder: the places and rules of the claims that read it}."""
-    found: dict[str, list[str]] = {}
+    """{folder of results: the places and rules of the claims that read it}."""
+    rules: dict[str, list[str]] = {}
     for claim in (outcome.claim for part in parts for outcome in part.outcomes):
         for folder in claim.folders:
-            found.setdefault(folder, []).append(f"{claim.place}: {claim.rule}")
-    return found
+            rules.setdefault(folder, []).append(f"{claim.place}: {claim.rule}")
+    return rules
 
 
 def archive_bytes(parts: list[Part], root: Path) -> bytes:
@@ -228,17 +231,17 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
     record with the rules. The same results give the same bytes."""
     folders = [section.experiment.folder for part in parts for section in part.sections]
     folders += judged_by(parts)
-    names = {Path(folder, name) for folder in folders for name in tidy.FILES}
+    paths = {Path(folder, name) for folder in folders for name in tidy.FILES}
     # files beside the folders, such as the seconds of the authors' program of evolution
     for paper in {Path(folder).parent for folder in folders}:
-        names |= {path.relative_to(root) for path in (root / paper).glob("*.json")}
+        paths |= {path.relative_to(root) for path in (root / paper).glob("*.json")}
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w") as archive,
     ):
         contents = {str(RECORD): record_text(parts, root).encode()}
-        contents |= {str(n): (root / n).read_bytes() for n in names if (root / n).is_file()}
+        contents |= {str(p): (root / p).read_bytes() for p in paths if (root / p).is_file()}
         for name, content in sorted(contents.items()):
             member = tarfile.TarInfo(f"results/{name}")
             member.size = len(content)
@@ -249,7 +252,7 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    results, out = environment.ROOT / "results", Path("report")
+    results, out = environment.ROOT / "results", Path("report")  # defaults
     record_help = "write verdicts.csv into the folder of results"
     archive_help = "file (.tar.gz) for the tables of the papers' experiments"
     parser.add_argument("--results", type=Path, default=results, help="folder of all results")

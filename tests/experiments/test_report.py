@@ -130,24 +130,24 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
 def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half, leads, tied):
     clear = (1.0, 0.1)
     assert claims.leads([clear, (centre, half)], 0.05) is leads
-    assert claims.within([(0.0, 0.01), (centre, half)], 0.02) is tied
+    assert claims.all_near_zero([(0.0, 0.01), (centre, half)], 0.02) is tied
 
 
 def test_intervals_of_few_runs_have_wide_quantiles():
     # quantiles of Student's distribution for 1 and 4 degrees of freedom
-    assert claims.interval([0.0, 2.0]) == pytest.approx((1, 12.706), rel=1e-4)
-    five = claims.interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert claims.mean_interval([0.0, 2.0]) == pytest.approx((1, 12.706), rel=1e-4)
+    five = claims.mean_interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert five == pytest.approx((3, 2.776 * np.sqrt(2.5 / 5)), rel=1e-3)
-    assert np.isnan(claims.interval([1.0])[1])
+    assert np.isnan(claims.mean_interval([1.0])[1])
     # Wilson's interval for 9 of 10, as in tables
-    centre, half = claims.share_interval(9, 10)
+    centre, half = claims.probability_interval(9, 10)
     assert (centre - half, centre + half) == pytest.approx((0.5958, 0.9821), abs=1e-4)
 
 
 def test_an_interval_that_contains_the_bound_decides_nothing():
-    assert claims.above([(1.0, 0.5), (2.0, 0.1)], 0.4) is True
-    assert claims.above([(1.0, 0.5), (2.0, 0.1)], 0.6) is None
-    assert claims.above([(1.0, 0.5), (0.1, 0.1)], 0.6) is False
+    assert claims.all_above([(1.0, 0.5), (2.0, 0.1)], 0.4) is True
+    assert claims.all_above([(1.0, 0.5), (2.0, 0.1)], 0.6) is None
+    assert claims.all_above([(1.0, 0.5), (0.1, 0.1)], 0.6) is False
 
 
 def test_missing_results_are_named(tmp_path):
@@ -243,7 +243,7 @@ def test_claims_name_folders_and_modules_that_exist():
     assert len(folders) == len(EXPERIMENTS)
     cases = [case for claim in CLAIMS for case in claim.cases]
     assert {case.folder for case in cases} <= folders
-    assert {folder for case in cases for folder in case.sources} <= by_folder.keys()
+    assert {folder for case in cases for folder in case.other_folders} <= by_folder.keys()
     for part in EXPERIMENTS:
         assert part.figures or part.tables or part.measurements
         assert importlib.util.find_spec(by_folder[part.folder].module)
