@@ -66,7 +66,8 @@ def plan(
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
     estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
-    Raises ValueError for static mistakes, as `init` does, and if the runs need more memory.
+    Raises ValueError for static mistakes, as `init` does, and if the runs need more than the
+    available memory.
 
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
@@ -82,49 +83,55 @@ def plan(
     memory = devices.memory() if memory is None else memory
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     workers = min(seeds, workers)
-    parallel = seeds if vmapped else workers
+    n_parallel = seeds if vmapped else workers
 
     key = jax.random.key(0)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
     # the programs of `advance`, so that a later run does not compile them again
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
-    static = dict(horizon=horizon, layout="run")
-    capacity = advance.capacity_of(progress.state, False)
+    static_arguments = dict(horizon=horizon, layout="run")
+    capacity = advance.capacity_of(progress.state, vmapped=False)
     until = jnp.asarray(0)
-    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
-    required = _memory_of_runs(compiled, progress, seeds, parallel)
+    compiled = advance.run_segment.lower(
+        bandit, problem, key, progress, until, **static_arguments
+    ).compile()
+    required_bytes = _memory_of_runs(compiled, progress, seeds, n_parallel)
     compile_seconds = time.perf_counter() - start_time
-    if memory is not None and required > memory:
+    if memory is not None and required_bytes > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
         raise ValueError(
             f"{runs} of {type(bandit).__name__} with {problem.arms.count:,} arms would need about"
-            f" {required / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a"
+            f" {required_bytes / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a"
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    evaluations, pilot_seconds, seconds_per_evaluation, step = 0, 0.0, 0.0, 1
-    while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
+    n_evaluations, segment_length = 0, 1
+    pilot_seconds = seconds_per_evaluation = 0.0
+    while pilot_seconds < PILOT_SECONDS and n_evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
-        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
+        progress = advance.run_segment(
+            bandit, problem, key, progress, jnp.asarray(0), **static_arguments
+        )
         compile_seconds += time.perf_counter() - start_time
-        start_time, until = time.perf_counter(), jnp.asarray(min(evaluations + step, horizon))
+        until = jnp.asarray(min(n_evaluations + segment_length, horizon))
+        start_time = time.perf_counter()
         progress = jax.block_until_ready(
-            advance.run_segment(bandit, problem, key, progress, until, **static)
+            advance.run_segment(bandit, problem, key, progress, until, **static_arguments)
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        if t > evaluations:
-            seconds_per_evaluation = seconds / (t - evaluations)
-        evaluations, step = t, 2 * step
+        if t > n_evaluations:
+            seconds_per_evaluation = seconds / (t - n_evaluations)
+        n_evaluations, segment_length = t, 2 * segment_length
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
             grown = bandit.grow(progress.state, capacity)
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - evaluations))
+    seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - n_evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():
@@ -136,20 +143,24 @@ def plan(
         seeds=seeds,
         seconds=seconds,
         compile_seconds=compile_seconds,
-        bytes=required,
+        bytes=required_bytes,
         capacity=capacity,
-        pilot=evaluations,
+        pilot=n_evaluations,
     )
 
 
-def _memory_of_runs(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
-    """The memory of `seeds` runs, of which `parallel` run together. At the end all states and
+def _memory_of_runs(compiled: Any, progress: Any, seeds: int, n_parallel: int) -> int:
+    """The memory of `seeds` runs, of which `n_parallel` run together. At the end all states and
     traces are stacked, which copies them."""
     sizes = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
     argument_bytes = sizes.argument_size_in_bytes - state_bytes
-    working = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    return int(argument_bytes + parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1))
+    working_bytes = (
+        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    )
+    return int(
+        argument_bytes + n_parallel * working_bytes + seeds * state_bytes * (2 if seeds > 1 else 1)
+    )
 
 
 def _format_seconds(seconds: float) -> str:
