@@ -267,8 +267,7 @@ def real(name: str, value: Any) -> Any:
 
 
 def _keys(ndim: int, description: str, **values: Any) -> PRNGKey:
-    """The named value as an array of `ndim` dimensions of typed keys, to which pairs of uint32
-    numbers are converted."""
+    """The named value as typed keys with `ndim` axes; pairs of uint32 numbers are converted."""
     ((name, value),) = values.items()
     is_uint32 = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if is_uint32 and value.ndim == ndim + 1 and value.shape[-1] == 2:
@@ -436,12 +435,10 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             raise ValueError(f"{name} contains arm {arm}; the arms are 0 to {domain.count - 1}.")
 
 
-def stream(
-    xs: Any, ys: Any, dtype: DTypeLike | None = None, first_index: int = 0
-) -> tuple[Array, Array]:
+def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, start: int = 0) -> tuple[Array, Array]:
     """(finite examples [n,d], labels [n]) as JAX arrays of the floating point `dtype` (None: the
-    dtype of the examples). Labels may be NaN. `first_index` is the index of the first example in
-    the stream, for messages."""
+    dtype of the examples). Labels may be NaN. `start` is the index of the first example in the
+    stream, for messages."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         cause = f"the shapes are {xs.shape} and {ys.shape}"
@@ -460,9 +457,7 @@ def stream(
     if not is_finite_row.all():
         row = np.flatnonzero(~is_finite_row)[0]
         column = np.flatnonzero(~np.asarray(isfinite[row]))[0]
-        raise ValueError(
-            f"inputs must be finite; example {first_index + row} is not, at input {column}."
-        )
+        raise ValueError(f"inputs must be finite; example {start + row} is not, at input {column}.")
     return xs, ys
 
 
@@ -632,13 +627,13 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     arms and `n_points` further points (such as inducing points) by more than LARGEST_ROUNDING
     k(x,x)."""
     # fewer arms than GRAM_ARMS are repeated, so that only one shape is compiled
-    sample_arms = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
+    indices = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # without this context, even constants are traced if the caller is under jit
     with jax.ensure_compile_time_eval():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
-        sample = domain.features[sample_arms]
+        sample = domain.features[indices]
         # all arms are passed only if needed: the number of arms differs between problems, and every
         # new shape is compiled again
         x = domain.features if n_points else sample
@@ -660,7 +655,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, y) of arms {sample_arms[row]} and {sample_arms[column]} is {gram[row, column]}: check"
+            f"k(x, y) of arms {indices[row]} and {indices[column]} is {gram[row, column]}: check"
             f" the parameters of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
@@ -689,12 +684,12 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             f"regularization must be above {least_lam:.2g}: variances are k(x,x) / regularization,"
             f" which overflows {dtype.name}; {regularization} was given."
         )
-    recommended_lam = 1e-3 * float(gram[0, 0])
-    if dtype == jnp.float32 and smallest_lam < recommended_lam:
+    recommended = 1e-3 * float(gram[0, 0])
+    if dtype == jnp.float32 and smallest_lam < recommended:
         warn(
             f"regularization {regularization} is too small to be meaningful in float32: it divides"
             " residuals, whose rounding errors are about 1e-5 k(x,x). Use arms in float64"
-            f" (jax_enable_x64) or a regularization of at least {recommended_lam:g}."
+            f" (jax_enable_x64) or a regularization of at least {recommended:g}."
         )
 
 

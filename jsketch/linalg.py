@@ -1,5 +1,5 @@
 """Linear algebra in static shapes: products, padding, compaction, and factorizations that consist
-of products. Most code that differs between a CPU and an accelerator is in this module."""
+of products."""
 
 from __future__ import annotations
 
@@ -526,7 +526,6 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     root = jnp.where(pairs, factor.inverse.T, 0)
     # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
-    # a scatter drops the values of slots that are not valid
     position = jnp.where(valid, order, size)
     features = jnp.zeros_like(gram).at[position].set(jnp.where(pairs, factor.lower, 0), mode="drop")
     unpivoted = InverseRoot(order, root, features)

@@ -68,10 +68,10 @@ def dataclass(cls: Class) -> Class:
                 f"field {f.name} of {cls.__name__} has init=False, but the constructor of a pytree"
                 " must take all fields."
             )
-    pytree_fields = [f.name for f in fields if f.metadata.get("pytree_node", True)]
-    static_fields = [f.name for f in fields if f.name not in pytree_fields]
-    _register_pytree(cls, pytree_fields, static_fields)
-    _register_state_dict(cls, pytree_fields)
+    node_fields = [f.name for f in fields if f.metadata.get("pytree_node", True)]
+    static_fields = [f.name for f in fields if f.name not in node_fields]
+    _register_pytree(cls, node_fields, static_fields)
+    _register_state_dict(cls, node_fields)
     return cls
 
 
@@ -125,19 +125,17 @@ class _Docstring:
 
 def _with_fields(cls: Any, docstring: str) -> str:
     """The docstring, extended by the fields that it does not document."""
-    descriptions: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         doc = vars(base).get("__doc__")
         doc = doc.own_text if isinstance(doc, _Docstring) else doc
-        descriptions |= _comments(base) | _entries(doc)
+        texts |= _comments(base) | _entries(doc)
     names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(docstring)]
     if not names:
         return docstring
     indent = " " * (max(map(len, names)) + 4)
     lines = [
-        textwrap.fill(
-            name.ljust(len(indent)) + descriptions.get(name, ""), 92, subsequent_indent=indent
-        )
+        textwrap.fill(name.ljust(len(indent)) + texts.get(name, ""), 92, subsequent_indent=indent)
         for name in names
     ]
     title = "Further fields" if len(names) < len(dataclasses.fields(cls)) else "Fields"
@@ -170,42 +168,42 @@ def _comments(cls: type) -> dict[str, str]:
     return {name: comment for name, comment in comments.items() if comment}
 
 
-def _register_pytree(cls: type, pytree_fields: list[str], static_fields: list[str]) -> None:
-    keys = [jax.tree_util.GetAttrKey(name) for name in pytree_fields]
+def _register_pytree(cls: type, node_fields: list[str], static_fields: list[str]) -> None:
+    keys = [jax.tree_util.GetAttrKey(name) for name in node_fields]
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         get = vars(value).__getitem__
-        return tuple(map(get, pytree_fields)), tuple(map(get, static_fields))
+        return tuple(map(get, node_fields)), tuple(map(get, static_fields))
 
     def flatten_with_keys(value: Any) -> Any:
-        children, static_values = flatten(value)
-        return tuple(zip(keys, children, strict=True)), static_values
+        children, aux = flatten(value)
+        return tuple(zip(keys, children, strict=True)), aux
 
-    def unflatten(static_values: tuple[Any, ...], children: Any) -> Any:
+    def unflatten(aux: tuple[Any, ...], children: Any) -> Any:
         value: Any = object.__new__(cls)
-        value.__dict__.update(zip(pytree_fields, children, strict=True))
-        value.__dict__.update(zip(static_fields, static_values, strict=True))
+        value.__dict__.update(zip(node_fields, children, strict=True))
+        value.__dict__.update(zip(static_fields, aux, strict=True))
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
-def _register_state_dict(cls: type, pytree_fields: list[str]) -> None:
+def _register_state_dict(cls: type, node_fields: list[str]) -> None:
     """Registers the class with `flax.serialization`, which saves these fields by name."""
 
     def to_state_dict(value: Any) -> dict[str, Any]:
-        return {name: serialization.to_state_dict(getattr(value, name)) for name in pytree_fields}
+        return {name: serialization.to_state_dict(getattr(value, name)) for name in node_fields}
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
-        if not isinstance(saved, dict) or sorted(saved) != sorted(pytree_fields):
+        if not isinstance(saved, dict) or sorted(saved) != sorted(node_fields):
             is_dict = isinstance(saved, dict)
             found = f"has the fields {', '.join(sorted(saved))}" if is_dict else f"is {saved!r}"
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(pytree_fields)}; the saved value at"
+                f"A {cls.__name__} has the fields {', '.join(node_fields)}; the saved value at"
                 f" {serialization.current_path() or '.'} {found}."
             )
         restore = serialization.from_state_dict
-        fields = {name: restore(getattr(value, name), saved[name], name) for name in pytree_fields}
+        fields = {name: restore(getattr(value, name), saved[name], name) for name in node_fields}
         return dataclasses.replace(value, **fields)
 
     serialization.register_serialization_state(cls, to_state_dict, from_state_dict)

@@ -88,11 +88,9 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         new_params: dict[str, Any] = self.get_params(deep=False)
         # an object is set before its fields, because a new object resets its fields
         for name in sorted(params, key=lambda name: name.count("__")):
-            allowed_names = [*new_params, *dict(_fields(new_params["forecaster"], "forecaster"))]
-            if name not in allowed_names:
-                raise ValueError(
-                    f"{name!r} is no parameter; the parameters are {sorted(allowed_names)}."
-                )
+            names = [*new_params, *dict(_fields(new_params["forecaster"], "forecaster"))]
+            if name not in names:
+                raise ValueError(f"{name!r} is no parameter; the parameters are {sorted(names)}.")
             head, *path = name.split("__")
             new_params[head] = _replace_field(new_params[head], path, params[name])
         for name, value in new_params.items():

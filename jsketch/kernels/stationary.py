@@ -50,7 +50,7 @@ def _direct_squared_distances_jvp(
 
 
 def expands_square(n: int, m: int, dimension: int) -> bool:
-    """Whether distances of points [n,d] and [m,d], d = `dimension`, are computed by expanding squares."""
+    """Whether distances of points [n,d] and [m,d] are computed by expanding squares."""
     if dimension > DIRECT_DIMENSIONS:
         return min(n, m) > 1
     return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES

@@ -148,11 +148,9 @@ def _read_file(
     input_names = [name for name in columns if name != target] if inputs is None else list(inputs)
     if target in input_names:
         raise ValueError(f"inputs must not contain the target {target}.")
-    missing_names = [name for name in (target, *input_names) if name not in columns]
-    if missing_names:
-        raise ValueError(
-            f"{path} has no column {', '.join(map(str, missing_names))}; it has {names}."
-        )
+    missing = [name for name in (target, *input_names) if name not in columns]
+    if missing:
+        raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {names}.")
     frames = itertools.chain([first], frames)
     return (
         (_to_numbers(frame, input_names), _to_numbers(frame, [target])[:, 0]) for frame in frames
@@ -164,7 +162,7 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     for name in names:
         if frame[name].dtype.kind not in "biuf":
             not_numbers = [cell for cell in frame[name] if not _NUMBER.fullmatch(str(cell))]
-            # pandas reads some columns of numbers as text; their first cell is then the example
+            # the first cell, if pandas has read a column of numbers as text
             example = [*not_numbers, frame[name].iloc[0]][0]
             raise ValueError(
                 f"column {name} has values that are not numbers, such as {example!r}: convert the"
@@ -181,12 +179,12 @@ def _read_parquet(path: Path, size: int) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
-def _read_csv(path: Path, size: int, needed_names: Sequence[Any]) -> Iterator[Any]:
+def _read_csv(path: Path, size: int, names: Sequence[Any]) -> Iterator[Any]:
     import pandas
 
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         text = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip("\r\n ")
-    separator = separator_of(text, needed_names)
+    separator = separator_of(text, names)
     lines = csv.reader(text.splitlines(), delimiter=separator)
     header, first_row = next(lines, []), next(lines, [])
     if len(header) < len(first_row):  # pandas would shift the names
@@ -199,15 +197,14 @@ def _read_csv(path: Path, size: int, needed_names: Sequence[Any]) -> Iterator[An
         yield from reader
 
 
-def separator_of(text: str, needed_names: Sequence[Any]) -> str:
+def separator_of(text: str, names: Sequence[Any]) -> str:
     """The separator (comma, semicolon, tab or none) with which the header of the text has the most
-    columns with needed names. Of several such separators, it is one with which the header has the
-    most columns."""
+    of the names. Of several such separators, it is one with which it has the most columns."""
     header = text.lstrip("\r\n ")[:LONGEST_HEADER]
 
     def column_counts(separator: str) -> tuple[int, int]:
         lines = io.StringIO(header, newline=None)
-        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
-        return sum(name in [n.strip() for n in names] for name in needed_names), len(names)
+        cells = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+        return sum(name in [c.strip() for c in cells] for name in names), len(cells)
 
     return max(f"{_NO_SEPARATOR},;\t", key=column_counts)

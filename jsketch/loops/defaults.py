@@ -63,8 +63,8 @@ def default_forecaster(
         # where the labels are far from 0
         return PKAWV(features, regularization, penalize_current=False)
 
-    def losses(lengthscale_and_regularization: Any) -> Any:
-        candidate, key = forecaster(*lengthscale_and_regularization), jax.random.key(0)
+    def losses(pair: Any) -> Any:
+        candidate, key = forecaster(*pair), jax.random.key(0)
         return stream(candidate, candidate.init(xs[0], key), xs, ys, key).forecasts.loss
 
     # only the first one, 1, in float32
@@ -91,8 +91,7 @@ def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any]:
     """(xs, ys) of the first examples with a label, at most `limit`, as arrays."""
     all_xs, all_ys, n_labelled = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        # not all examples, because the arrays may be long; but more than the limit, because labels
-        # may be missing
+        # the arrays may be long; more than the limit is read, because labels may be missing
         n_read = 10 * limit
         xs, ys = (a[:n_read] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys))
         xs, ys = checks.stream(xs, ys)

@@ -101,7 +101,7 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        x = self._checked_example(x)
+        x = self._as_example(x)
         self._check_state()
         while True:
             prediction, overflow = _preview(
@@ -115,16 +115,15 @@ class Live:
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
         FloatingPointError if the state is no longer finite."""
-        return self._advance(self._checked_example(x), self._checked_label(y))[1]
+        return self._advance(self._as_example(x), self._as_label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
         """`predict`, then `learn`, in one program."""
-        prediction, _ = self._advance(self._checked_example(x), self._checked_label(y))
-        return self._check_finite(prediction)
+        return self._check_finite(self._advance(self._as_example(x), self._as_label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
         """The predictions [n] at the rows of xs [n,d], all from the same state."""
-        xs = self._checked_examples(xs, np.zeros(np.shape(xs)[:1]))[0]
+        xs = self._as_examples(xs, np.zeros(np.shape(xs)[:1]))[0]
         self._check_state()
         predictions = [
             self._predict_rows(xs[begin : begin + MAX_ROWS])
@@ -135,7 +134,7 @@ class Live:
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
         new n compiles a program. Nothing is learned if a FloatingPointError is raised."""
-        xs, ys = self._checked_examples(xs, ys)
+        xs, ys = self._as_examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
             self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
@@ -241,7 +240,7 @@ class Live:
                 return np.asarray(predictions)[: len(xs)]
             self.state = self._forecaster.grow(self.state)
 
-    def _checked_examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _as_examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
         xs, ys = checks.stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(
@@ -254,7 +253,7 @@ class Live:
             )
         return np.asarray(xs), np.asarray(ys)
 
-    def _checked_example(self, x: Any) -> np.ndarray:
+    def _as_example(self, x: Any) -> np.ndarray:
         numbers = self._to_dtype(x, f"the {self.inputs} numbers of an example")
         if numbers.shape != (self.inputs,):
             raise ValueError(
@@ -275,7 +274,7 @@ class Live:
             self._checked_square = np.inf if warned else square
         return numbers
 
-    def _checked_label(self, y: Any) -> np.ndarray:
+    def _as_label(self, y: Any) -> np.ndarray:
         label = self._to_dtype(y, "labels")
         if label.shape != () or np.isinf(label):
             raise ValueError(

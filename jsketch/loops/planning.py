@@ -90,12 +90,10 @@ def plan(
     start_time = time.perf_counter()
     # the programs of `advance`, so that a later run does not compile them again
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
-    static_arguments = dict(horizon=horizon, layout="run")
+    static = dict(horizon=horizon, layout="run")
     capacity = advance.capacity_of(progress.state, vmapped=False)
     until = jnp.asarray(0)
-    compiled = advance.run_segment.lower(
-        bandit, problem, key, progress, until, **static_arguments
-    ).compile()
+    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
     required_bytes = _memory_of_runs(compiled, progress, seeds, n_parallel)
     compile_seconds = time.perf_counter() - start_time
     if memory is not None and required_bytes > memory:
@@ -111,14 +109,12 @@ def plan(
     while pilot_seconds < PILOT_SECONDS and n_evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
-        progress = advance.run_segment(
-            bandit, problem, key, progress, jnp.asarray(0), **static_arguments
-        )
+        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
         compile_seconds += time.perf_counter() - start_time
         until = jnp.asarray(min(n_evaluations + segment_length, horizon))
         start_time = time.perf_counter()
         progress = jax.block_until_ready(
-            advance.run_segment(bandit, problem, key, progress, until, **static_arguments)
+            advance.run_segment(bandit, problem, key, progress, until, **static)
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
@@ -155,11 +151,9 @@ def _memory_of_runs(compiled: Any, progress: Any, seeds: int, n_parallel: int) -
     sizes = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
     argument_bytes = sizes.argument_size_in_bytes - state_bytes
-    working_bytes = (
-        sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    )
+    temporary = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     return int(
-        argument_bytes + n_parallel * working_bytes + seeds * state_bytes * (2 if seeds > 1 else 1)
+        argument_bytes + n_parallel * temporary + seeds * state_bytes * (2 if seeds > 1 else 1)
     )
 
 

@@ -89,67 +89,51 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
         width=numbers,
     )
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Progress(
-        state=state,
-        trace=trace,
-        t=zero,
-        round=zero,
-        overflow=false,
-        truncated=false,
-        nonfinite=false,
-        exhausted=false,
-        imprecise=false,
-    )
+    names = ("overflow", "truncated", "nonfinite", "exhausted", "imprecise")
+    return Progress(state, trace, t=zero, round=zero, **dict.fromkeys(names, false))
 
 
-def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk_size: int) -> Array:
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk: int) -> Array:
     """The rewards [B] of a query whose first evaluation has index t; NaN in padding. The slots in
-    use are sampled in chunks of `chunk_size`."""
+    use are sampled in chunks of `chunk` slots."""
     dtype = problem.mean_reward.dtype
 
-    def sample_chunk(chunk: Array, y: Array) -> Array:
+    def sample_chunk(i: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
-        begin = jnp.minimum(chunk * chunk_size, query.index.shape[0] - chunk_size)
-        slots = begin + jnp.arange(chunk_size, dtype=jnp.int32)
+        begin = jnp.minimum(i * chunk, query.index.shape[0] - chunk)
+        slots = begin + jnp.arange(chunk, dtype=jnp.int32)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
         rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
         rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
         return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
-    return lax.fori_loop(0, -(-query.size // chunk_size), sample_chunk, empty)
+    return lax.fori_loop(0, -(-query.size // chunk), sample_chunk, empty)
 
 
 def _record(
-    trace: Trace,
-    t: Array,
-    query: Query,
-    y: Array,
-    row: dict[str, Array],
-    regrets: Array,
-    chunk_size: int,
+    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Any], regrets: Array, chunk: int
 ) -> Trace:
-    """The trace with the evaluations of a query written from index t on, in chunks of `chunk_size`
-    slots.
+    """The trace with the evaluations of a query from index t on, written in chunks of slots.
     `row` has the columns that have one value for all evaluations of the query."""
     horizon, n_evaluations = trace.arm.shape[0], query.size
-    chunk_size = min(chunk_size, horizon)
+    chunk = min(chunk, horizon)
 
-    def write_chunk(chunk: Array, trace: Trace) -> Trace:
-        begin = jnp.minimum(t + chunk * chunk_size, horizon - chunk_size)
-        slots = begin - t + jnp.arange(chunk_size, dtype=jnp.int32)
+    def write_chunk(i: Array, trace: Trace) -> Trace:
+        begin = jnp.minimum(t + i * chunk, horizon - chunk)
+        slots = begin - t + jnp.arange(chunk, dtype=jnp.int32)
         in_query = (slots >= 0) & (slots < n_evaluations)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = query.index[slots]
         columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
         for name, value in columns.items():
             column = getattr(trace, name)
-            old = lax.dynamic_slice_in_dim(column, begin, chunk_size, 0)
+            old = lax.dynamic_slice_in_dim(column, begin, chunk, 0)
             new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
             columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
         return Trace(**columns)
 
-    return lax.fori_loop(0, -(-n_evaluations // chunk_size), write_chunk, trace)
+    return lax.fori_loop(0, -(-n_evaluations // chunk), write_chunk, trace)
 
 
 @struct.checked_names
@@ -204,9 +188,9 @@ def rollout(
                 f" {type(query).__name__} was returned."
             )
         slots = query.index.shape[0]
-        chunk_size = slots if devices.on_accelerator() else min(CHUNK, slots)
-        record = partial(_record, chunk_size=chunk_size)
-        sample = partial(_sample, chunk_size=chunk_size)
+        chunk = slots if devices.on_accelerator() else min(CHUNK, slots)
+        record = partial(_record, chunk=chunk)
+        sample = partial(_sample, chunk=chunk)
         # a loop over the chunks of all vmapped runs would copy the arrays of all runs in each step
         y = sequential_vmap(sample, problem, roots.problem, p.t, query)
         state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))

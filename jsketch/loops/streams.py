@@ -78,19 +78,9 @@ class Pass:
 
 def _empty_pass(state: Any, ys: Array, count: int) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
-    return Pass(
-        state=state,
-        forecasts=Forecasts(
-            prediction=zeros,
-            loss=zeros,
-            labelled=jnp.isfinite(ys),
-            dictionary_size=jnp.zeros(ys.shape, jnp.int32),
-        ),
-        t=jnp.zeros((), jnp.int32),
-        count=jnp.asarray(count, jnp.int32),
-        overflow=false,
-        nonfinite=false,
-    )
+    forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
+    t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
+    return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
 
 
 def stream(
@@ -157,10 +147,10 @@ def _loss(prediction: Array, y: Array) -> Array:
 
 def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
     """The pass in blocks; the last block is padded with examples without labels."""
-    n_examples = ys.shape[0]
-    size = min(block, n_examples)
-    n_blocks = -(-n_examples // size)
-    n_padding = n_blocks * size - n_examples
+    count = ys.shape[0]
+    size = min(block, count)
+    n_blocks = -(-count // size)
+    n_padding = n_blocks * size - count
     inputs = jnp.pad(xs, ((0, n_padding), (0, 0)), mode="edge").reshape(n_blocks, size, -1)
     labels = jnp.pad(ys, (0, n_padding), constant_values=jnp.nan).reshape(n_blocks, size)
 
@@ -169,10 +159,10 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
         return state, (prediction, info.dictionary_size, info.nonfinite)
 
     state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (inputs, labels))
-    prediction = prediction.reshape(-1)[:n_examples]
-    dictionary_size = jnp.repeat(dictionary_size, size)[:n_examples]
+    prediction = prediction.reshape(-1)[:count]
+    dictionary_size = jnp.repeat(dictionary_size, size)[:count]
     forecasts = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
-    end = jnp.asarray(n_examples, jnp.int32)
+    end = jnp.asarray(count, jnp.int32)
     false = jnp.zeros((), bool)
     return Pass(state, forecasts, t=end, count=end, overflow=false, nonfinite=nonfinite.any())
 

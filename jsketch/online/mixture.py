@@ -161,21 +161,16 @@ class Mixture(Forecaster):
     def grow(self, state: MixtureState) -> MixtureState:
         """The same state with more capacity for every expert. Raises ValueError if the experts need
         different capacities."""
-        grown_states = [
+        states = [
             expert.grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
             for g, expert in enumerate(self._experts(len(state.log_weights)))
         ]
-        if (
-            len({tuple(leaf.shape for leaf in jax.tree.leaves(state)) for state in grown_states})
-            > 1
-        ):
+        if len({tuple(leaf.shape for leaf in jax.tree.leaves(new)) for new in states}) > 1:
             raise ValueError(
                 f"the experts of this grid over {sorted(self.grid)} need different capacities,"
                 " which one mixture does not support: use a forecaster with a larger capacity."
             )
-        return replace(
-            state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown_states)
-        )
+        return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *states))
 
     def _experts(self, count: int) -> list[Any]:
         return [
@@ -198,10 +193,10 @@ class Mixture(Forecaster):
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """(state, y^ [n], info) after a block of labels y [n], from the predictions [G,n], the new
         states and the infos of the experts."""
-        has_infinite_label = jnp.isinf(y).any()
+        any_infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
         # an infinite label makes the info of every expert nonfinite, and excludes none
-        log_weights = jnp.where(infos.nonfinite & ~has_infinite_label, -jnp.inf, log_weights)
+        log_weights = jnp.where(infos.nonfinite & ~any_infinite, -jnp.inf, log_weights)
         # without normalization large sums of losses would absorb their differences
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
@@ -212,7 +207,7 @@ class Mixture(Forecaster):
         info = MixtureInfo(
             dictionary_size=infos.dictionary_size.max(),
             overflow=overflow,
-            nonfinite=(has_infinite_label & ~overflow) | new.diverged.all(),
+            nonfinite=(any_infinite & ~overflow) | new.diverged.all(),
             diverged=new.diverged & ~state.diverged,
         )
         return new, prediction, info
@@ -227,11 +222,9 @@ class Mixture(Forecaster):
         predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        penalties = jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
-        weights_after = log_weights[:, None] - penalties
-        weights_before = jnp.concatenate([log_weights[:, None], weights_after[:, :-1]], axis=1)
-        weights_before = jnp.where(excluded, -jnp.inf, weights_before)
-        return weights_after[:, -1], self._combine(weights_before, predictions)
+        updated = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
+        earlier = jnp.concatenate([log_weights[:, None], updated[:, :-1]], axis=1)
+        return updated[:, -1], self._combine(jnp.where(excluded, -jnp.inf, earlier), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """The prediction y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""

@@ -107,8 +107,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
-        # carry: [G; L]; Z u; moves, with u = u_0 - moves @ D; scaled, the rows of L^T times
-        # sqrt(damping), so that updates = scaled @ D; y^
+        # carry: [G; L]; Z u; moves, u = u_0 - moves @ D; scaled, updates = scaled @ D; y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

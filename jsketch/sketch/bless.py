@@ -141,7 +141,7 @@ def bless(
         )
     if regularization <= 0:
         raise ValueError(f"regularization must be above 0; {regularization} was given.")
-    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first_lam = max(float(diag.sum()), 2 * regularization)
     # smaller regularizations have the same scores up to rounding errors
@@ -149,7 +149,7 @@ def bless(
     levels = max(2, int(np.ceil(np.log(first_lam / last_lam))))  # one for each factor e
     dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first_lam, last_lam, levels):
-        dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), generator)
+        dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), rng)
     return dictionary
 
 
@@ -160,20 +160,20 @@ def _draw_level(
     diag: np.ndarray,
     dictionary: WeightedDictionary,
     lam: float,
-    generator: np.random.Generator,
+    rng: np.random.Generator,
 ) -> WeightedDictionary:
     """The dictionary of one level. Candidates are drawn by the bound k/(k + lam) on their scores,
     and the dictionary from the candidates by estimated scores. Empty draws are repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
     for _ in range(DRAWS):
-        candidates = np.flatnonzero(generator.uniform(size=len(x)) < bound)
+        candidates = np.flatnonzero(rng.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
             continue
         rows = np.concatenate([candidates, dictionary.rows])
         previous = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
         scores = leverage_scores(kernel, x[rows], n[rows], previous, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
-        accepted = generator.uniform(size=len(candidates)) * bound[candidates] < probability
+        accepted = rng.uniform(size=len(candidates)) * bound[candidates] < probability
         if accepted.any():
             return WeightedDictionary(candidates[accepted], probability[accepted])
     # after DRAWS empty draws the scores of this level are nearly zero, or are rounding errors

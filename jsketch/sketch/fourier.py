@@ -117,7 +117,7 @@ class QuadratureFourier(struct.Settings):
         grid = np.stack(np.meshgrid(*[nodes] * inputs, indexing="ij"), -1).reshape(-1, inputs)
         products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
         products = products.reshape(-1, inputs).prod(1)
-        # row i and row -1-i are negatives of each other; the middle row of an odd grid is zero
+        # row i and row -1-i are negatives of each other
         n_half = -(-len(grid) // 2)
         half_weights = np.where(np.arange(n_half) == len(grid) - n_half, 1, 2) * products[:n_half]
         frequencies = jnp.asarray(np.sqrt(2) * grid[:n_half], dtype)
