@@ -266,7 +266,7 @@ def real(name: str, value: Any) -> Any:
     return array
 
 
-def _keys(ndim: int, description: str, **values: Any) -> PRNGKey:
+def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
     """The named value as typed keys with `ndim` axes; pairs of uint32 numbers are converted."""
     ((name, value),) = values.items()
     is_uint32 = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
@@ -274,7 +274,7 @@ def _keys(ndim: int, description: str, **values: Any) -> PRNGKey:
         value = jax.random.wrap_key_data(jnp.asarray(value))
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     if not is_key or value.ndim != ndim or not value.size:
-        raise ValueError(f"{name} must be {description}; {value!r} was given.")
+        raise ValueError(f"{name} must be {words}; {value!r} was given.")
     return value
 
 
@@ -307,8 +307,7 @@ def objective(function: Any, *arguments: Any) -> None:
         methods.append(("the objective's value", function.value, "x"))
     for name, method, argument_names in methods:
         function_of(name, method, argument_names)
-        n_arguments = len(argument_names.split(","))
-        y = jax.eval_shape(method, *arguments[:n_arguments])
+        y = jax.eval_shape(method, *arguments[: len(argument_names.split(","))])
         if getattr(y, "shape", None) != () or not is_real(y.dtype):
             result = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
             raise ValueError(f"{name} must return one number, shape (); {result} was returned.")
@@ -593,10 +592,10 @@ def _equal(x: Any, y: Any) -> bool:
     return bool(jax.jit(lambda x, y: (x == y).all())(x, y))
 
 
-def feature_map(features: Any, method: str, description: str) -> None:
+def feature_map(features: Any, method: str, words: str) -> None:
     """The feature map has a method with the name `method`."""
     if isinstance(features, type) or not callable(getattr(features, method, None)):
-        raise ValueError(f"features must be {description}; {features!r} was given.")
+        raise ValueError(f"features must be {words}; {features!r} was given.")
 
 
 # Kernels
@@ -634,13 +633,11 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
         if is_traced(domain, kernel):
             return
         sample = domain.features[indices]
-        # all arms are passed only if needed: the number of arms differs between problems, and every
-        # new shape is compiled again
+        # all arms only if needed, because every new number of arms is compiled again
         x = domain.features if n_points else sample
         try:
             try:
-                # jitted as one program: compiling the operations one by one takes a third of a
-                # second in total
+                # as one program: compiling the operations one by one takes a third of a second
                 gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
                     kernel, sample, x, n_points
                 )
@@ -667,12 +664,12 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
         )
     dtype = domain.features.dtype
     eps = float(jnp.finfo(dtype).eps)
-    error = eps * float(np.asarray(rounding))
-    if error > LARGEST_ROUNDING:
+    share = eps * float(np.asarray(rounding))
+    if share > LARGEST_ROUNDING:
         remedy = "arms in float64 (jax_enable_x64) or " if dtype == jnp.float32 else ""
         warn(
-            f"arms lie up to {(error / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
-            f" changes k(x, y) of close arms by up to {error:.1g} k(x,x) in {dtype}. Use"
+            f"arms lie up to {(share / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
+            f" changes k(x, y) of close arms by up to {share:.1g} k(x,x) in {dtype}. Use"
             f" {remedy}larger lengthscales."
         )
     if is_traced(regularization):

@@ -32,7 +32,7 @@ def short_repr(value: Any) -> str:
         line = f"{type(value).__name__}({', '.join(texts)})"
         if len(line) <= WIDTH:
             return line
-    # the name, the bracket and the other fields take a line each
+    # the name, the bracket and the rest take a line each
     if len(texts) > LINES - 2:
         rest = _cut(", ".join(list(fields)[LINES - 3 :]), WIDTH - 20)
         texts = [*texts[: LINES - 3], f"... {len(fields) - LINES + 3} more: {rest}"]

@@ -56,8 +56,8 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
         """Continues the stream with y [n] at X [n,d].
 
-        Raises ValueError if the number or the names of the columns differ from those of the stream,
-        if an input is not finite, and if parameters have changed since the start of the stream.
+        Raises ValueError if the columns differ in number or name from those of the stream, if an
+        input is not finite, and if parameters have changed since its start.
         """
         fitted = self.__sklearn_is_fitted__()
         if fitted and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):

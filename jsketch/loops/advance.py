@@ -168,7 +168,7 @@ def advance(
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
     run_to = partial(run_segment, horizon=horizon, layout=layout)
-    no_evaluation = jnp.asarray(0)  # a call until evaluation 0 only compiles the program
+    no_evaluation = jnp.asarray(0)  # `until` of a call that only compiles
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument

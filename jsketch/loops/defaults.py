@@ -59,8 +59,7 @@ def default_forecaster(
 
     def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
         features = Standardized(Taylor(dimension, degree, lengthscale), shift, scale)
-        # ridge regression: AWV (penalize_current=True) would shrink predictions towards 0, also
-        # where the labels are far from 0
+        # AWV, penalize_current=True, would shrink predictions of labels far from 0 towards 0
         return PKAWV(features, regularization, penalize_current=False)
 
     def losses(pair: Any) -> Any:
@@ -69,8 +68,7 @@ def default_forecaster(
 
     # only the first one, 1, in float32
     regularizations = REGULARIZATIONS[:1] if xs.dtype == jnp.float32 else REGULARIZATIONS
-    lengthscales = dimension**0.5 * LENGTHSCALES
-    grid = [(length, lam) for lam in regularizations for length in lengthscales]
+    grid = [(dimension**0.5 * unit, lam) for lam in regularizations for unit in LENGTHSCALES]
     all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(grid, xs.dtype)))
     half = n_examples // 2
     errors = np.nan_to_num(all_losses[:, half:].mean(1), nan=np.inf)
@@ -92,8 +90,7 @@ def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any]:
     all_xs, all_ys, n_labelled = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
         # the arrays may be long; more than the limit is read, because labels may be missing
-        n_read = 10 * limit
-        xs, ys = (a[:n_read] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys))
+        xs, ys = (a[: 10 * limit] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys))
         xs, ys = checks.stream(xs, ys)
         labelled = ~np.isnan(np.asarray(ys))
         all_xs.append(np.asarray(xs)[labelled])

@@ -128,7 +128,7 @@ def _text_and_parts(value: Any) -> tuple[Any, Parts]:
         return _describe_leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
     if isinstance(value, jax.sharding.Mesh):
-        # only names and sizes of the axes: the names of devices differ between processes
+        # the names of devices differ between processes
         return "mesh", list(value.shape.items())
     if isinstance(value, functools.partial):
         return "partial", [(part, getattr(value, part)) for part in ("func", "args", "keywords")]

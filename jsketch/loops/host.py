@@ -251,9 +251,9 @@ class _ArmRounds(NamedTuple):
                 f" an array of shape {rewards.shape}."
             )
         elif (infinite := _is_infinite(rewards, dtype)).any():
-            dtype_note = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
+            suffix = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
             message = (
-                f"the reward of arm {arms[infinite][0]} is infinite{dtype_note}; return NaN for a"
+                f"the reward of arm {arms[infinite][0]} is infinite{suffix}; return NaN for a"
                 " failed evaluation."
             )
         if message is not None:

@@ -210,8 +210,7 @@ class Live:
         return float(prediction), info
 
     def _add_errors(self, errors: np.ndarray) -> None:
-        """Adds the errors of predictions, [n] or [], to the sums. An error is NaN, and is not
-        added, if its label is missing."""
+        """Adds the errors of predictions, [n] or [], to the sums. An unlabelled one is NaN."""
         errors = errors[np.isfinite(errors)]
         self.labelled += errors.size
         self._square_sum += float(np.square(errors).sum())

@@ -66,8 +66,7 @@ def plan(
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
     estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
-    Raises ValueError for static mistakes, as `init` does, and if the runs need more than the
-    available memory.
+    Raises ValueError for static mistakes, as `init` does, and if the memory is too small.
 
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
@@ -88,30 +87,30 @@ def plan(
     key = jax.random.key(0)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
-    # the programs of `advance`, so that a later run does not compile them again
+    # called as in `advance`, so that a later run reuses the program
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
     static = dict(horizon=horizon, layout="run")
     capacity = advance.capacity_of(progress.state, vmapped=False)
     until = jnp.asarray(0)
     compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
-    required_bytes = _memory_of_runs(compiled, progress, seeds, n_parallel)
+    required = _memory_of_runs(compiled, progress, seeds, n_parallel)
     compile_seconds = time.perf_counter() - start_time
-    if memory is not None and required_bytes > memory:
+    if memory is not None and required > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
         raise ValueError(
             f"{runs} of {type(bandit).__name__} with {problem.arms.count:,} arms would need about"
-            f" {required_bytes / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a"
+            f" {required / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a"
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    n_evaluations, segment_length = 0, 1
+    n_evaluations, n_next = 0, 1
     pilot_seconds = seconds_per_evaluation = 0.0
     while pilot_seconds < PILOT_SECONDS and n_evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
         progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
         compile_seconds += time.perf_counter() - start_time
-        until = jnp.asarray(min(n_evaluations + segment_length, horizon))
+        until = jnp.asarray(min(n_evaluations + n_next, horizon))
         start_time = time.perf_counter()
         progress = jax.block_until_ready(
             advance.run_segment(bandit, problem, key, progress, until, **static)
@@ -120,7 +119,7 @@ def plan(
         pilot_seconds += seconds
         if t > n_evaluations:
             seconds_per_evaluation = seconds / (t - n_evaluations)
-        n_evaluations, segment_length = t, 2 * segment_length
+        n_evaluations, n_next = t, 2 * n_next
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
             grown = bandit.grow(progress.state, capacity)
@@ -139,7 +138,7 @@ def plan(
         seeds=seeds,
         seconds=seconds,
         compile_seconds=compile_seconds,
-        bytes=required_bytes,
+        bytes=required,
         capacity=capacity,
         pilot=n_evaluations,
     )
@@ -151,9 +150,9 @@ def _memory_of_runs(compiled: Any, progress: Any, seeds: int, n_parallel: int) -
     sizes = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
     argument_bytes = sizes.argument_size_in_bytes - state_bytes
-    temporary = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    working = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     return int(
-        argument_bytes + n_parallel * temporary + seeds * state_bytes * (2 if seeds > 1 else 1)
+        argument_bytes + n_parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1)
     )
 
 

@@ -79,15 +79,8 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
-    trace = Trace(
-        arm=integers,
-        reward=numbers,
-        regret=numbers,
-        round=integers,
-        batch_size=integers,
-        dictionary_size=integers,
-        width=numbers,
-    )
+    # arm, reward, regret, round, batch_size, dictionary_size, width
+    trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     names = ("overflow", "truncated", "nonfinite", "exhausted", "imprecise")
     return Progress(state, trace, t=zero, round=zero, **dict.fromkeys(names, false))
@@ -157,8 +150,7 @@ def rollout(
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
     Returns a `BoxRun` over a box, and a `Progress` over arms. Capacities do not grow. The caller
-    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`: if one is set, the run
-    has ended early, and its trace is valid up to evaluation `t`.
+    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`, which end it early.
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.

@@ -106,7 +106,7 @@ def run(
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
-    # a raw key, without a key type, is a vector of uint32 numbers
+    # an untyped key is two uint32 numbers
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
     keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
     if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
@@ -216,15 +216,15 @@ def _run_on_threads(
 ) -> Progress:
     """Runs one program for each seed on `workers` threads, with one file for each seed.
     `run_program` and `file_of` are `advance` and `_file` with the arguments that all runs share."""
-    initial_states = [None] * len(keys) if states is None else list(states)
+    starts = [None] * len(keys) if states is None else list(states)
     run_numbers = [None] if len(keys) == 1 else range(len(keys))
-    files = list(map(file_of, keys, initial_states, run_numbers))
+    files = list(map(file_of, keys, starts, run_numbers))
 
     def run_seed(key: PRNGKey, state: Any, file: RunFile | None) -> Progress:
         return run_program(key, state, layout="run", file=file)
 
     with lock_files(files), ThreadPoolExecutor(workers) as pool:
-        runs = list(pool.map(run_seed, keys, initial_states, files))
+        runs = list(pool.map(run_seed, keys, starts, files))
     state = _stack_states(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
 

@@ -150,9 +150,9 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
     count = ys.shape[0]
     size = min(block, count)
     n_blocks = -(-count // size)
-    n_padding = n_blocks * size - count
-    inputs = jnp.pad(xs, ((0, n_padding), (0, 0)), mode="edge").reshape(n_blocks, size, -1)
-    labels = jnp.pad(ys, (0, n_padding), constant_values=jnp.nan).reshape(n_blocks, size)
+    n_extra = n_blocks * size - count
+    inputs = jnp.pad(xs, ((0, n_extra), (0, 0)), mode="edge").reshape(n_blocks, size, -1)
+    labels = jnp.pad(ys, (0, n_extra), constant_values=jnp.nan).reshape(n_blocks, size)
 
     def step(state: Any, example: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
         state, prediction, info = forecaster.predict_update(state, *example)
@@ -288,16 +288,16 @@ class _Report:
     """Prints the number of examples, their rate and the mean squared error so far."""
 
     def __init__(self, first: int):
-        self.first, self.n_received, self.n_labelled, self.loss_sum = first, 0, 0, 0.0
+        self.first, self.n_seen, self.n_labelled, self.loss_sum = first, 0, 0, 0.0
         self.start_time = time.perf_counter()
 
     def add(self, forecasts: Forecasts) -> None:
         loss, n_labelled = np.asarray(forecasts.loss, float), int(forecasts.labelled.sum())
-        self.n_received += len(loss)
+        self.n_seen += len(loss)
         self.loss_sum += float(loss.sum())
         self.n_labelled += n_labelled
-        rate = self.n_received / (time.perf_counter() - self.start_time)
-        line = f"{self.first + self.n_received:,} examples, {rate:,.0f} a second"
+        rate = self.n_seen / (time.perf_counter() - self.start_time)
+        line = f"{self.first + self.n_seen:,} examples, {rate:,.0f} a second"
         if n_labelled:
             error, last_error = self.loss_sum / self.n_labelled, loss.sum() / n_labelled
             line += f": mean squared error {error:.4g}, {last_error:.4g} in the last {len(loss):,}"
@@ -424,8 +424,7 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError unless the state has the fields of `init` for x [d]."""
     expected = jax.eval_shape(_start, forecaster, x, key)
-    # compared as texts, because two classes of flax.struct may have equal structures
-    # (`jsketch.struct`)
+    # as texts, because two classes of flax.struct may have equal structures
     if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"

@@ -34,12 +34,10 @@ class KernelForecaster(Forecaster):
     def check_rounding(self, x: Array) -> bool:
         return rounding.warn_for_kernel(self.kernel, x, self.regularization)
 
-    def _checked_example(
-        self, x: Array, state_size: Callable[[int], int], **capacities: int
-    ) -> Array:
+    def _checked_example(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
         """`checked_example` after a check of all settings; warns if rounding errors are large."""
         checks.settings(self)
-        x = checked_example(self.kernel, x, state_size, **capacities)
+        x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
         return x
 
@@ -110,15 +108,13 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
     )
 
 
-def checked_example(
-    kernel: Any, x: Any, state_size: Callable[[int], int], **capacities: int
-) -> Array:
+def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
     """The array x [d]. Raises ValueError unless x is one example for which the kernel is defined,
-    and if the state_size(d) numbers of a state with these capacities exceed the memory."""
+    and if a state with these capacities, which has size(d) numbers, exceeds the memory."""
     checks.positive_integer(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(kernel, x[None])
-    checks.memory(state_size(len(x)), x.dtype, **capacities)
+    checks.memory(size(len(x)), x.dtype, **capacities)
     return x
 
 

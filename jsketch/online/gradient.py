@@ -157,5 +157,4 @@ class NOGD(GrowingBlocks):
             rotate=lambda weights, rotation: matmul(rotation.rows, weights),
             joins=joins,
         )
-        used = state.used + joins.astype(jnp.int32)
-        return NOGDState(points, basis=joined.basis, weights=joined.state, used=used)
+        return NOGDState(points, joined.basis, joined.state, state.used + joins.astype(jnp.int32))

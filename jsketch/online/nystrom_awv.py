@@ -35,8 +35,7 @@ LEAST_ROWS = 64  # the least capacity for examples: the block size of `prequenti
 
 
 def _round_up_to_chunks(rows: int) -> int:
-    """The least capacity for examples that is at least `rows` and LEAST_ROWS; above CHUNK it is a
-    multiple of CHUNK."""
+    """A capacity of at least `rows` and LEAST_ROWS; above CHUNK, a multiple of CHUNK."""
     return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
 
 

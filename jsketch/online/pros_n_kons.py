@@ -80,7 +80,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
             x=x,
             kernel=self.kernel,
             points=kors.fill_unused(dictionary.points, dictionary.used, x),
-            state=None,  # A and the weights restart, so that nothing is rotated
+            state=None,  # the weights restart, and nothing is rotated
             rotate=lambda state, rotation: state,
             joins=arrival.joins,
         )

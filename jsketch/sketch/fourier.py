@@ -34,9 +34,9 @@ LARGEST_GRID = 100_000  # the largest number of frequencies of a grid
 LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times an input's spread
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
 # pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
-_PART_1 = Fraction(round(HALF_PI * 2**32), 2**32)
-_PART_2 = Fraction(round((HALF_PI - _PART_1) * 2**64), 2**64)
-HALF_PI_PARTS = (float(_PART_1), float(_PART_2), float(HALF_PI - _PART_1 - _PART_2))
+PART_1 = Fraction(round(HALF_PI * 2**32), 2**32)
+PART_2 = Fraction(round((HALF_PI - PART_1) * 2**64), 2**64)
+HALF_PI_PARTS = (float(PART_1), float(PART_2), float(HALF_PI - PART_1 - PART_2))
 TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 

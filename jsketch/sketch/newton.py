@@ -64,12 +64,12 @@ def join(
     """
     joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
-    least_share = max(LEAST_RESIDUAL, LEAST_EPS * eps)
+    least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = diag - jnp.square(z).sum()
     dual = lazy_cond(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * diag
-    is_new = residual > least_share * diag
-    is_accurate = jnp.where(is_new, error < math.sqrt(eps) * residual, error < least_share * diag)
+    is_new = residual > least * diag
+    is_accurate = jnp.where(is_new, error < math.sqrt(eps) * residual, error < least * diag)
 
     adds = joins & is_accurate & is_new
     row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(is_new, residual, 1))
@@ -141,7 +141,6 @@ def _new_direction(rows: Array, z: Array) -> Array:
         return v / jnp.where(length > 0, length, 1)
 
     direction = unit(unit(z))
-    # if there is no such part, the direction consists of rounding errors within the span, and the
-    # share outside of the span is near 0 instead of 1
+    # without such a part the direction is rounding errors within the span, and the share is near 0
     share = jnp.square(direction).sum() - jnp.square(matmul(direction, rows)).sum()
     return jnp.where(share > 0.5, direction, 0)
