@@ -211,8 +211,7 @@ def _register_state_dict(cls: type, node_fields: list[str]) -> None:
 
 def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
     """The pytree with its arrays and NumPy numbers in the `dtype`, if they and the dtype are
-    floating. Python numbers do not change, and neither do the weakly typed arrays into which jit
-    converts Python numbers."""
+    floating. Python numbers, which jit converts to weakly typed arrays, do not change."""
     leaves, structure = jax.tree.flatten(tree)
     dtype = jax.dtypes.canonicalize_dtype(dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
