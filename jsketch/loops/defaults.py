@@ -50,7 +50,7 @@ def default_forecaster(
         raise ValueError(f"at least 20 labelled examples are needed; there are {n_examples}.")
     values = np.asarray(xs, float)
     deviation = values.std(0)
-    # an input that does not vary yet, up to rounding errors, is not scaled
+    # an input that does not vary yet, up to rounding, is not scaled
     rounding = 64 * np.finfo(xs.dtype).eps * np.abs(values).max(0)
     scale = np.where(deviation > rounding, deviation, 1.0)
     shift = values.mean(0)
