@@ -80,8 +80,8 @@ def choice(choices: tuple[Any, ...], **values: Any) -> None:
     """Every named value is one of the choices, which are texts or bools."""
     for name, value in values.items():
         if not isinstance(value, str | bool | np.bool_) or value not in choices:
-            words = "True or False" if choices == BOOLEANS else f"one of {choices}"
-            raise ValueError(f"{name} must be {words}; {value!r} was given.")
+            allowed = "True or False" if choices == BOOLEANS else f"one of {choices}"
+            raise ValueError(f"{name} must be {allowed}; {value!r} was given.")
 
 
 BOOLEANS = (True, False)
@@ -267,7 +267,7 @@ def real(name: str, value: Any) -> Any:
 
 
 def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
-    """The named value as typed keys in `ndim` dimensions; pairs of uint32 numbers are converted."""
+    """The named value as typed keys with `ndim` axes; pairs of uint32 numbers are converted."""
     ((name, value),) = values.items()
     is_uint32 = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if is_uint32 and value.ndim == ndim + 1 and value.shape[-1] == 2:
@@ -292,7 +292,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
     except (TypeError, ValueError):
         return  # some built-in functions have no signature
     try:
-        signature.bind(*[None] * (arguments.count(",") + 1))
+        n_arguments = arguments.count(",") + 1
+        signature.bind(*[None] * n_arguments)
     except TypeError as error:
         cause = f"its arguments are {signature}"
         raise ValueError(f"{name} must be a function of ({arguments}); {cause}.") from error
@@ -304,9 +305,9 @@ def objective(function: Any, *arguments: Any) -> None:
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
-    for name, method, names in methods:
-        function_of(name, method, names)
-        y = jax.eval_shape(method, *arguments[: len(names.split(","))])
+    for name, method, argument_names in methods:
+        function_of(name, method, argument_names)
+        y = jax.eval_shape(method, *arguments[: len(argument_names.split(","))])
         if getattr(y, "shape", None) != () or not is_real(y.dtype):
             result = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
             raise ValueError(f"{name} must return one number, shape (); {result} was returned.")
@@ -433,9 +434,9 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             raise ValueError(f"{name} contains arm {arm}; the arms are 0 to {domain.count - 1}.")
 
 
-def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> tuple[Array, Array]:
+def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, start: int = 0) -> tuple[Array, Array]:
     """(finite examples [n,d], labels [n]) as JAX arrays of the floating point `dtype` (None: the
-    dtype of the examples). Labels may be NaN. `first` is the index of the first example in the
+    dtype of the examples). Labels may be NaN. `start` is the index of the first example in the
     stream, for messages."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
@@ -455,7 +456,7 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
     if not is_finite_row.all():
         row = np.flatnonzero(~is_finite_row)[0]
         column = np.flatnonzero(~np.asarray(isfinite[row]))[0]
-        raise ValueError(f"inputs must be finite; example {first + row} is not, at input {column}.")
+        raise ValueError(f"inputs must be finite; example {start + row} is not, at input {column}.")
     return xs, ys
 
 
@@ -532,9 +533,9 @@ def no_evaluations(algorithm: Any, data: Any) -> None:
         raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
 
 
-def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
+def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, integers: bool = True) -> None:
     """Earlier evaluations are two vectors [A]. The counts are nonnegative, and integers if
-    `whole` is True. The sums of rewards are finite, and zero for an arm whose count is zero."""
+    `integers` is True. The sums of rewards are finite, and zero for an arm whose count is zero."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):
             raise ValueError(
@@ -548,7 +549,7 @@ def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = 
     sums = np.asarray(real("reward_sums", reward_sums), float)
     if not np.isfinite(sums).all():
         raise ValueError("reward_sums must be finite.")
-    for arm in np.flatnonzero(whole & (counts != np.round(counts))):
+    for arm in np.flatnonzero(integers & (counts != np.round(counts))):
         raise ValueError(f"pull_counts must be integers; the count of arm {arm} is {counts[arm]}.")
     for arm in np.flatnonzero((counts == 0) & (sums != 0)):
         raise ValueError(
@@ -565,9 +566,10 @@ def state(bandit: Any, domain: Arms, value: Any) -> None:
     if value.domain is None:
         raise ValueError("state has no arms: add them with state.replace(domain=arms).")
     if not _equal(value.domain.features, domain.features):
-        (n, d), (m, dimension) = value.domain.features.shape, domain.features.shape
-        cause = f"it has {n} arms of {d} features, and the domain has {m} arms of {dimension}"
-        if (n, d) == (m, dimension):
+        shape, expected = value.domain.features.shape, domain.features.shape
+        cause = "it has {} arms of {} features, and the domain has {} arms of {}"
+        cause = cause.format(*shape, *expected)
+        if shape == expected:
             cause = "their features differ from those of the domain"
         raise ValueError(f"state is of other arms: {cause}.")
 
@@ -624,25 +626,23 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     arms and `n_points` further points (such as inducing points) by more than LARGEST_ROUNDING
     k(x,x)."""
     # fewer arms than GRAM_ARMS are repeated, so that only one shape is compiled
-    chosen = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
+    indices = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # without this context, even constants are traced if the caller is under jit
     with jax.ensure_compile_time_eval():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
-        sample = domain.features[chosen]
-        # all arms are passed only if needed: the number of arms differs between problems, and every
-        # new shape is compiled again
+        sample = domain.features[indices]
+        # all arms only if needed, because every new number of arms is compiled again
         x = domain.features if n_points else sample
         try:
             try:
-                # jitted as one program: compiling the operations one by one takes a third of a
-                # second in total
-                gram, rounding = jax.jit(_diagnostics, static_argnums=3)(
+                # as one program: compiling the operations one by one takes a third of a second
+                gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
                     kernel, sample, x, n_points
                 )
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                gram, rounding = _diagnostics(kernel, sample, x, n_points)
+                gram, rounding = _gram_and_rounding(kernel, sample, x, n_points)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -652,7 +652,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, y) of arms {chosen[row]} and {chosen[column]} is {gram[row, column]}: check"
+            f"k(x, y) of arms {indices[row]} and {indices[column]} is {gram[row, column]}: check"
             f" the parameters of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
@@ -674,15 +674,15 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
         )
     if is_traced(regularization):
         return
-    value = float(np.min(np.asarray(regularization, float)))
-    least = max(float(gram.diagonal().max()), 1) / float(jnp.finfo(dtype).max)
-    if value <= least:
+    smallest_lam = float(np.min(np.asarray(regularization, float)))
+    least_lam = max(float(gram.diagonal().max()), 1) / float(jnp.finfo(dtype).max)
+    if smallest_lam <= least_lam:
         raise ValueError(
-            f"regularization must be above {least:.2g}: variances are k(x,x) / regularization,"
+            f"regularization must be above {least_lam:.2g}: variances are k(x,x) / regularization,"
             f" which overflows {dtype.name}; {regularization} was given."
         )
     recommended = 1e-3 * float(gram[0, 0])
-    if dtype == jnp.float32 and value < recommended:
+    if dtype == jnp.float32 and smallest_lam < recommended:
         warn(
             f"regularization {regularization} is too small to be meaningful in float32: it divides"
             " residuals, whose rounding errors are about 1e-5 k(x,x). Use arms in float64"
@@ -696,6 +696,6 @@ def kernel_rounding(kernel: Any, points: Array, n_points: int) -> ArrayLike:
     return kernel.rounding(points, n_points) if hasattr(kernel, "rounding") else 1.0
 
 
-def _diagnostics(kernel: Any, sample: Array, x: Array, n_points: int) -> tuple[Any, Any]:
+def _gram_and_rounding(kernel: Any, sample: Array, x: Array, n_points: int) -> tuple[Any, Any]:
     """(Gram matrix of the sample, `kernel_rounding` of the points x [n,d])."""
     return kernel.gram(sample, sample), kernel_rounding(kernel, x, n_points)

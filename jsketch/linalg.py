@@ -1,5 +1,5 @@
 """Linear algebra in static shapes: products, padding, compaction, and factorizations that consist
-of products. Most code that differs between a CPU and an accelerator is in this module."""
+of products."""
 
 from __future__ import annotations
 
@@ -197,37 +197,37 @@ def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pyt
     function returns have n rows in the result; a number becomes an array of one entry per chunk."""
     n = x.shape[0]
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    count = -(-n // max(entries // columns, 1))
-    rows = -(-n // count)
-    padded = jnp.pad(x, ((0, count * rows - n), (0, 0)), mode="edge")
+    n_chunks = -(-n // max(entries // columns, 1))
+    n_rows = -(-n // n_chunks)
+    padded = jnp.pad(x, ((0, n_chunks * n_rows - n), (0, 0)), mode="edge")
 
     def merge(leaf: Array) -> Array:
         return leaf if leaf.ndim == 1 else leaf.reshape(-1, *leaf.shape[2:])[:n]
 
-    return jax.tree.map(merge, lax.map(function, padded.reshape(count, rows, -1)))
+    return jax.tree.map(merge, lax.map(function, padded.reshape(n_chunks, n_rows, -1)))
 
 
 def pad_identity(matrix: Array, size: int) -> Array:
     """The block diagonal matrix of a matrix [M,M] and an identity, with `size` rows."""
     slots = jnp.arange(size, dtype=jnp.int32)
-    free = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
-    return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
+    is_padding = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
+    return jnp.where(is_padding, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
 # mask [A] -> the number of true entries up to and including each position, [A] int32
 running_count = partial(jnp.cumsum, dtype=jnp.int32)
 
 
-def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
+def compact(counts: Array, start: Array | int, size: int) -> tuple[Array, Array]:
     """(index [size], valid [size]): the positions of the true entries of a mask in order, from
     the entry with number `start` on.
 
-    running [A] is the `running_count` of the mask. Slots beyond the last true entry are not valid
+    counts [A] is the `running_count` of the mask. Slots beyond the last true entry are not valid
     and contain index 0. The binary search is faster on a CPU than the scatter of `jnp.nonzero`.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
-    valid = rank <= running[-1]
-    index = jnp.searchsorted(running, rank).astype(jnp.int32)
+    valid = rank <= counts[-1]
+    index = jnp.searchsorted(counts, rank).astype(jnp.int32)
     return jnp.where(valid, index, 0), valid
 
 
@@ -237,18 +237,18 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
 
     The loop updates the largest score of every block, which is faster than sorting all scores.
     """
-    size = scores.shape[0]
-    length = math.isqrt(size - 1) + 1
-    blocks = -(-size // length)
-    padded = jnp.pad(scores, (0, blocks * length - size), constant_values=-jnp.inf)
-    table = padded.reshape(blocks, length)
-    least = jnp.asarray(-jnp.inf, scores.dtype)
+    n_scores = scores.shape[0]
+    length = math.isqrt(n_scores - 1) + 1
+    n_blocks = -(-n_scores // length)
+    padded = jnp.pad(scores, (0, n_blocks * length - n_scores), constant_values=-jnp.inf)
+    table = padded.reshape(n_blocks, length)
+    minus_infinity = jnp.asarray(-jnp.inf, scores.dtype)
 
     def step(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         table, tops, index = carry
         block = jnp.argmax(tops).astype(jnp.int32)
         best = jnp.argmax(table[block]).astype(jnp.int32)
-        row = put(table[block], best, least)
+        row = put(table[block], best, minus_infinity)
         return (
             put(table, block, row),
             put(tops, block, row.max()),
@@ -376,7 +376,7 @@ def _factor_block_rows(matrix: Array, triangular: bool = False) -> Factor:
             remaining = rest[:, :width] - matmul(block, inverse)
             return lower, lax.dynamic_update_slice_in_dim(rest, remaining, 0, 1)
 
-        pair = row if triangular else jnp.zeros_like(row), unit
+        pair = (row if triangular else jnp.zeros_like(row), unit)
         # the first half of the rows of L^-1 is zero in the second half of the columns
         for first, end in pairwise((0, -(-count // 2), count)):
             step = partial(subtract_row, width=end * BLOCK)
@@ -526,8 +526,8 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     root = jnp.where(pairs, factor.inverse.T, 0)
     # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
-    place = jnp.where(valid, order, size)
-    features = jnp.zeros_like(gram).at[place].set(jnp.where(pairs, factor.lower, 0), mode="drop")
+    position = jnp.where(valid, order, size)
+    features = jnp.zeros_like(gram).at[position].set(jnp.where(pairs, factor.lower, 0), mode="drop")
     unpivoted = InverseRoot(order, root, features)
     return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 

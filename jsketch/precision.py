@@ -54,11 +54,11 @@ def one_dtype(algorithm: Class) -> Class:
 
 def in_first_dtype(method: Method) -> Method:
     """The method with all numbers in the dtype of its first argument."""
-    first = list(inspect.signature(method).parameters)[1]
+    first_name = list(inspect.signature(method).parameters)[1]
 
     @functools.wraps(method)
     def wrapped(self: Any, *arguments: Any, **kwargs: Any) -> Any:
-        dtype = dtype_of(arguments[0] if arguments else kwargs.get(first))
+        dtype = dtype_of(arguments[0] if arguments else kwargs.get(first_name))
         return method(in_dtype(self, dtype), *in_dtype(arguments, dtype), **in_dtype(kwargs, dtype))
 
     return cast(Method, wrapped)

@@ -120,9 +120,9 @@ def maximise_over_box(
     """(point [d], its score []) of the largest score found in the box.
 
     score          a differentiable function of points [n,d] that returns scores [n]
-    candidates     int, uniform random points
+    candidates     int, number of uniform random points
     starts         int, number of ascents, which start from the best candidates
-    steps          int, steps of each ascent
+    steps          int, number of steps of each ascent
     differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
@@ -151,9 +151,9 @@ def maximise_over_cube(
 
     score        as in `maximise_over_box`
     best         [d], the best observed point
-    candidates   int, random points, half of them uniform and half around `best`
+    candidates   int, number of random points, half of them uniform and half around `best`
     starts       int, number of ascents from the best candidates of each half
-    steps        int, steps of each ascent
+    steps        int, number of steps of each ascent
     around_best  False: all candidates are uniform
     """
     first_key, second_key = jax.random.split(key)
@@ -179,11 +179,11 @@ def maximise_over_cube(
 
 def points_around(key: PRNGKey, u: Array, count: int) -> Array:
     """Random points [count,d] around u [d] in the unit cube. Each point differs from u in a random
-    share of the inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
-    share_key, input_key, size_key, step_key = jax.random.split(key, 4)
+    share of the inputs, by normal steps with a random deviation from 0.002 to 0.2."""
+    share_key, input_key, deviation_key, step_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)
     changes = jax.random.uniform(input_key, shape, u.dtype) < share
-    size = 0.2 * 10 ** (-2 * jax.random.uniform(size_key, (count, 1), u.dtype))
-    steps = jnp.where(changes, size * jax.random.normal(step_key, shape, u.dtype), 0)
+    deviation = 0.2 * 10 ** (-2 * jax.random.uniform(deviation_key, (count, 1), u.dtype))
+    steps = jnp.where(changes, deviation * jax.random.normal(step_key, shape, u.dtype), 0)
     return jnp.clip(u[None, :] + steps, 0, 1)

@@ -32,6 +32,7 @@ def short_repr(value: Any) -> str:
         line = f"{type(value).__name__}({', '.join(texts)})"
         if len(line) <= WIDTH:
             return line
+    # the name, the bracket and the rest take a line each
     if len(texts) > LINES - 2:
         rest = _cut(", ".join(list(fields)[LINES - 3 :]), WIDTH - 20)
         texts = [*texts[: LINES - 3], f"... {len(fields) - LINES + 3} more: {rest}"]
@@ -49,9 +50,9 @@ def full_repr(value: Any) -> str:
 
 def html_table(value: Any) -> str:
     """The summary of an object, or its fields, as an HTML table for notebooks."""
-    row = "<tr><th style='text-align:left'>{}</th><td style='text-align:left'>{}</td></tr>"
+    template = "<tr><th style='text-align:left'>{}</th><td style='text-align:left'>{}</td></tr>"
     rows = "".join(
-        row.format(html.escape(key), html.escape(_cut(text(field), 4 * WIDTH)))
+        template.format(html.escape(key), html.escape(_cut(text(field), 4 * WIDTH)))
         for key, field in _summary(value).items()
     )
     return f"<table><caption>{type(value).__name__}</caption>{rows}</table>"
@@ -122,12 +123,12 @@ def _without_defaults(value: Any, fields: Mapping[str, Any]) -> Mapping[str, Any
     if not dataclasses.is_dataclass(value):
         return fields
     defaults = {field.name: field.default for field in dataclasses.fields(value)}
-    comparable = bool | int | float | str | tuple
+    types = bool | int | float | str | tuple
     return {
         name: field
         for name, field in fields.items()
         if field is not defaults.get(name)
-        and not (isinstance(field, comparable) and field == defaults.get(name))
+        and not (isinstance(field, types) and field == defaults.get(name))
     }
 
 

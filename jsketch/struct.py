@@ -68,10 +68,10 @@ def dataclass(cls: Class) -> Class:
                 f"field {f.name} of {cls.__name__} has init=False, but the constructor of a pytree"
                 " must take all fields."
             )
-    leaves = [f.name for f in fields if f.metadata.get("pytree_node", True)]
-    static = [f.name for f in fields if f.name not in leaves]
-    _register_pytree(cls, leaves, static)
-    _register_state_dict(cls, leaves)
+    node_fields = [f.name for f in fields if f.metadata.get("pytree_node", True)]
+    static_fields = [f.name for f in fields if f.name not in node_fields]
+    _register_pytree(cls, node_fields, static_fields)
+    _register_state_dict(cls, node_fields)
     return cls
 
 
@@ -100,8 +100,8 @@ def _with_check(function: Any, name: str) -> Any:
 
 class Settings:
     """The base class of dataclasses of settings, such as algorithms and kernels. It has no fields.
-    Their constructors raise ValueError for an invalid static field, or for a part, such as a
-    kernel, of another kind."""
+    Their constructors raise ValueError for an invalid static field, and for a component, such as a
+    kernel, without the attributes that it needs."""
 
     def __post_init__(self) -> None:
         from jsketch import checks  # not above, because checks imports this module
@@ -115,23 +115,24 @@ class _Docstring:
     base. The text is assembled when it is first read."""
 
     def __init__(self, cls: Any):
-        self.cls, self.plain, self.complete = cls, cls.__doc__, ""
+        self.cls, self.own_text, self.full_text = cls, cls.__doc__, ""
 
     def __get__(self, instance: Any, owner: Any) -> str | None:
-        if not self.complete and self.plain:
-            self.complete = _with_fields(self.cls, self.plain)
-        return self.plain and self.complete
+        if not self.full_text and self.own_text:
+            self.full_text = _with_fields(self.cls, self.own_text)
+        return self.own_text and self.full_text
 
 
-def _with_fields(cls: Any, plain: str) -> str:
-    """The docstring `plain`, extended by the fields that it does not document."""
+def _with_fields(cls: Any, docstring: str) -> str:
+    """The docstring, extended by the fields that it does not document."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         doc = vars(base).get("__doc__")
-        texts |= _comments(base) | _entries(doc.plain if isinstance(doc, _Docstring) else doc)
-    names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(plain)]
+        doc = doc.own_text if isinstance(doc, _Docstring) else doc
+        texts |= _comments(base) | _entries(doc)
+    names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(docstring)]
     if not names:
-        return plain
+        return docstring
     indent = " " * (max(map(len, names)) + 4)
     lines = [
         textwrap.fill(name.ljust(len(indent)) + texts.get(name, ""), 92, subsequent_indent=indent)
@@ -139,7 +140,7 @@ def _with_fields(cls: Any, plain: str) -> str:
     ]
     title = "Further fields" if len(names) < len(dataclasses.fields(cls)) else "Fields"
     fields = textwrap.indent("\n".join([f"{title}:", "", *lines]), "    ")
-    return f"{plain.rstrip()}\n\n{fields}\n    "
+    return f"{docstring.rstrip()}\n\n{fields}\n    "
 
 
 def _entries(doc: str | None) -> dict[str, str]:
@@ -167,12 +168,12 @@ def _comments(cls: type) -> dict[str, str]:
     return {name: comment for name, comment in comments.items() if comment}
 
 
-def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
-    keys = [jax.tree_util.GetAttrKey(name) for name in leaves]
+def _register_pytree(cls: type, node_fields: list[str], static_fields: list[str]) -> None:
+    keys = [jax.tree_util.GetAttrKey(name) for name in node_fields]
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         get = vars(value).__getitem__
-        return tuple(map(get, leaves)), tuple(map(get, static))
+        return tuple(map(get, node_fields)), tuple(map(get, static_fields))
 
     def flatten_with_keys(value: Any) -> Any:
         children, aux = flatten(value)
@@ -180,42 +181,42 @@ def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
 
     def unflatten(aux: tuple[Any, ...], children: Any) -> Any:
         value: Any = object.__new__(cls)
-        value.__dict__.update(zip(leaves, children, strict=True))
-        value.__dict__.update(zip(static, aux, strict=True))
+        value.__dict__.update(zip(node_fields, children, strict=True))
+        value.__dict__.update(zip(static_fields, aux, strict=True))
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
 
-def _register_state_dict(cls: type, leaves: list[str]) -> None:
-    """Registers the class with `flax.serialization`, which saves the leaves by name."""
+def _register_state_dict(cls: type, node_fields: list[str]) -> None:
+    """Registers the class with `flax.serialization`, which saves these fields by name."""
 
     def to_state_dict(value: Any) -> dict[str, Any]:
-        return {name: serialization.to_state_dict(getattr(value, name)) for name in leaves}
+        return {name: serialization.to_state_dict(getattr(value, name)) for name in node_fields}
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
-        if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
+        if not isinstance(saved, dict) or sorted(saved) != sorted(node_fields):
             is_dict = isinstance(saved, dict)
             found = f"has the fields {', '.join(sorted(saved))}" if is_dict else f"is {saved!r}"
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(leaves)}; the saved value at"
+                f"A {cls.__name__} has the fields {', '.join(node_fields)}; the saved value at"
                 f" {serialization.current_path() or '.'} {found}."
             )
         restore = serialization.from_state_dict
-        fields = {name: restore(getattr(value, name), saved[name], name) for name in leaves}
+        fields = {name: restore(getattr(value, name), saved[name], name) for name in node_fields}
         return dataclasses.replace(value, **fields)
 
     serialization.register_serialization_state(cls, to_state_dict, from_state_dict)
 
 
 def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
-    """The pytree with its floating point arrays and NumPy numbers in the `dtype`. Python numbers do
-    not change, and neither do the weakly typed arrays into which jit converts them. If the dtype is
-    not floating, nothing changes."""
+    """The pytree with its arrays and NumPy numbers in the `dtype`, if they and the dtype are
+    floating. Python numbers, which jit converts to weakly typed arrays, do not change."""
     leaves, structure = jax.tree.flatten(tree)
-    dtype, changed = jax.dtypes.canonicalize_dtype(dtype), False
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
         return tree
+    changed = False
     for i, leaf in enumerate(leaves):
         if (
             isinstance(leaf, np.generic | np.ndarray | jax.Array)
@@ -223,5 +224,6 @@ def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
             and jnp.issubdtype(leaf.dtype, jnp.floating)
             and not getattr(leaf, "weak_type", False)
         ):
-            leaves[i], changed = jnp.asarray(leaf, dtype), True
+            leaves[i] = jnp.asarray(leaf, dtype)
+            changed = True
     return jax.tree.unflatten(structure, leaves) if changed else tree

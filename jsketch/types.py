@@ -1,9 +1,8 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. The base classes `Algorithm` (over
-arms) and `Forecaster` define defaults of optional methods. An algorithm over arms is a frozen
-pytree of hyperparameters (numbers are leaves, capacities and choices are static) with three pure
-methods:
+No class has to inherit from a protocol. The base classes `Algorithm` (over arms) and `Forecaster`
+define defaults of optional methods. An algorithm over arms is a frozen pytree of hyperparameters
+(numbers are leaves, capacities and choices are static) with three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
     ask(state, key, limit=None)                    -> Query; the same arguments give the same query

@@ -17,15 +17,16 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """A forecaster with dicts as examples, for pipelines, wrappers and `progressive_val_score`.
+    """A river regressor around a forecaster, for pipelines, wrappers and `progressive_val_score`.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
-    The first learned example determines the names of the features. All others must have the same
-    names, in any order. The inputs of the forecaster are the features sorted by name, which is also
-    the order of the lengthscales of an ARD kernel. A label of NaN or None is missing. Methods raise
-    ValueError, and learn nothing, for other names, infinite labels and inputs that are not finite.
+    An example is a dict. The first learned example determines the names of the features. All others
+    must have the same names, in any order. The inputs of the forecaster are the features sorted by
+    name, which is also the order of the lengthscales of an ARD kernel. A label of NaN or None is
+    missing. If the names differ, a label is infinite or an input is not finite, the methods raise
+    ValueError and learn nothing.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
@@ -37,28 +38,29 @@ class RiverRegressor(base.Regressor):
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learns the label y of features x."""
         names = self._names(x)
-        self._stream(names).learn([x[name] for name in names], y)
+        self._live_for(names).learn([x[name] for name in names], y)
         self.names = names
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction at features x."""
         names = self._names(x)
-        return self._stream(names).predict([x[name] for name in names])
+        return self._live_for(names).predict([x[name] for name in names])
 
     def _names(self, x: dict[Any, Any]) -> list[Any]:
         """The names of x in the order of the inputs. Raises ValueError if x has other names than
         the first learned example."""
         names = _sorted(x) if self.names is None else self.names
         if len(x) != len(names) or not all(name in x for name in names):
-            missing, new = [n for n in names if n not in x], [n for n in x if n not in names]
+            missing = [name for name in names if name not in x]
+            new = [name for name in x if name not in names]
             raise ValueError(
                 f"every example must have the features of the first, {names}: missing {missing},"
                 f" new {new}."
             )
         return names
 
-    def _stream(self, names: list[Any]) -> Live:
-        # before the first learned example, predictions may have other features
+    def _live_for(self, names: list[Any]) -> Live:
+        # the number of features may change until the first example is learned
         if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))
         return self.live

@@ -28,7 +28,7 @@ except ImportError as error:
 
 
 class SklearnRegressor(RegressorMixin, BaseEstimator):
-    """A forecaster with rows as examples, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
+    """A scikit-learn regressor around a forecaster, for `Pipeline`, `cross_val_score` and so on.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
@@ -56,8 +56,8 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
         """Continues the stream with y [n] at X [n,d].
 
-        Raises ValueError for other shapes or column names, inputs that are not finite, and
-        parameters that have changed since the start of the stream.
+        Raises ValueError if the columns differ in number or name from those of the stream, if an
+        input is not finite, and if parameters have changed since its start.
         """
         fitted = self.__sklearn_is_fitted__()
         if fitted and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
@@ -85,15 +85,15 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Sets parameters. Raises ValueError, and sets nothing, for an unknown parameter."""
-        new: dict[str, Any] = self.get_params(deep=False)
+        new_params: dict[str, Any] = self.get_params(deep=False)
         # an object is set before its fields, because a new object resets its fields
         for name in sorted(params, key=lambda name: name.count("__")):
-            names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
+            names = [*new_params, *dict(_fields(new_params["forecaster"], "forecaster"))]
             if name not in names:
                 raise ValueError(f"{name!r} is no parameter; the parameters are {sorted(names)}.")
             head, *path = name.split("__")
-            new[head] = _replace_field(new[head], path, params[name])
-        for name, value in new.items():
+            new_params[head] = _replace_field(new_params[head], path, params[name])
+        for name, value in new_params.items():
             setattr(self, name, value)
         return self
 

@@ -49,9 +49,9 @@ def _direct_squared_distances_jvp(
     return _direct_squared_distances(x, y), 2 * (products - matmul(x, dy.T) - matmul(dx, y.T))
 
 
-def expands_square(n: int, m: int, inputs: int) -> bool:
-    """Whether distances of points [n, inputs] and [m, inputs] are computed by expanding squares."""
-    if inputs > DIRECT_DIMENSIONS:
+def expands_square(n: int, m: int, dimension: int) -> bool:
+    """Whether distances of points [n,d] and [m,d] are computed by expanding squares."""
+    if dimension > DIRECT_DIMENSIONS:
         return min(n, m) > 1
     return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES
 
@@ -72,10 +72,10 @@ def squared_distances(
         centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
         x = divide_by_lengthscale(x - centre, lengthscale)
         y = divide_by_lengthscale(y - centre, lengthscale)
-    n, m, inputs = len(x), *y.shape
-    if min(n, m) == 1 and inputs > DIRECT_DIMENSIONS:
+    n, m, dimension = len(x), *y.shape
+    if min(n, m) == 1 and dimension > DIRECT_DIMENSIONS:
         squared = jnp.square(x - y).sum(1).reshape(n, m)
-    elif direct or not expands_square(n, m, inputs):
+    elif direct or not expands_square(n, m, dimension):
         squared = _direct_squared_distances(x, y)
     else:
         centre = y.mean(0, keepdims=True)
@@ -95,10 +95,10 @@ def divide_by_lengthscale(x: Array, lengthscale: ArrayLike) -> Array:
 
 def check_shape(lengthscale: ArrayLike, x: Any) -> None:
     """Raises ValueError unless the lengthscale has shape [], [1] or [d] for inputs x [n,d]."""
-    shape, inputs = jnp.shape(lengthscale), jnp.shape(x)[1]
-    if shape not in ((), (1,), (inputs,)):
+    shape, dimension = jnp.shape(lengthscale), jnp.shape(x)[1]
+    if shape not in ((), (1,), (dimension,)):
         raise ValueError(
-            f"the kernel cannot be evaluated on inputs [n, {inputs}]: its lengthscale has shape"
+            f"the kernel cannot be evaluated on inputs [n, {dimension}]: its lengthscale has shape"
             f" {shape}. An ARD kernel needs one lengthscale for each feature."
         )
 

@@ -38,22 +38,22 @@ class Precomputed:
         check_table(self.table)
 
     def check_inputs(self, x: Any) -> None:
-        rows = len(self.table)
+        n_rows = len(self.table)
         if jnp.shape(x)[1] != 1:
             raise ValueError(
                 "a Precomputed kernel takes features [A, 1], such as index_features(table); their"
                 f" shape is {jnp.shape(x)}."
             )
-        invalid = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
+        invalid = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], n_rows))
         if invalid.size:
             raise ValueError(
                 f"the feature of arm {invalid[0]} is {np.asarray(x)[invalid[0], 0]}, but the rows"
-                f" of the table are 0 to {rows - 1}."
+                f" of the table are 0 to {n_rows - 1}."
             )
 
 
-def _is_row(x: Any, rows: int) -> Any:
-    return (x >= 0) & (x < rows) & (x % 1 == 0)
+def _is_row(x: Any, n_rows: int) -> Any:
+    return (x >= 0) & (x < n_rows) & (x % 1 == 0)
 
 
 def check_table(table: Any) -> None:

@@ -101,7 +101,7 @@ class Clock:
         self.start_time = time.perf_counter()
         self.compile_seconds = 0.0
         self.on_progress = on_progress
-        self.evaluations = 0
+        self.n_evaluations = 0
         self.lock = threading.Lock()
 
     @property
@@ -117,24 +117,24 @@ class Clock:
             self.compile_seconds += time.perf_counter() - start_time
         return result
 
-    def report(self, evaluations: int) -> None:
+    def report(self, n_new: int) -> None:
         with self.lock:
-            self.evaluations += evaluations
+            self.n_evaluations += n_new
             if self.on_progress is not None:
-                self.on_progress(self.evaluations, self.run_seconds)
+                self.on_progress(self.n_evaluations, self.run_seconds)
 
 
-def larger_capacity(capacity: int, arms: int) -> int:
+def larger_capacity(capacity: int, n_arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
     eighth larger; at most the number of arms. Raises RuntimeError if `capacity` is that number."""
-    if capacity >= arms:
+    if capacity >= n_arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
-            f" holds all {arms} arms: `tell` must not set it where a larger capacity cannot help."
+            f" holds all {n_arms} arms: `tell` must not set it where a larger capacity cannot help."
         )
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
-    return max(min(grown, arms), capacity + 1)
+    return max(min(grown, n_arms), capacity + 1)
 
 
 def advance(
@@ -150,9 +150,9 @@ def advance(
 ) -> Progress:
     """Runs one program to its horizon.
 
-    bandit    an algorithm whose numbers are [], or [R] for a grid
-    keys      one key for the layout "run", keys [R] for the others
-    state     the initial state, with a leading axis [R] for R keys; None: `init` makes it
+    bandit    an algorithm; its numbers have an axis [R] in a grid of R runs
+    keys      one key in the layout "run", keys [R] in the others
+    state     the initial state, with a leading axis [R] for keys [R]; None: `init` makes it
     layout    "run", "seeds" or "grid"
     steps     the approximate number of segments, at least SAVES with a file; progress is reported
               after each
@@ -168,18 +168,19 @@ def advance(
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
     run_to = partial(run_segment, horizon=horizon, layout=layout)
+    no_evaluation = jnp.asarray(0)  # `until` of a call that only compiles
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, replace(state, domain=None)))
     if file is not None and (content := file.load()) is not None:
-        header, saved = content
+        header, state_bytes = content
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
-        progress = jax.tree.map(jnp.asarray, file.restore(progress, saved))
-    progress = clock.compile(run_to, bandit, problem, keys, progress, jnp.asarray(0))
-    runs = keys.shape[0] if vmapped else 1
-    until = reported = 0
+        progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes))
+    progress = clock.compile(run_to, bandit, problem, keys, progress, no_evaluation)
+    n_runs = keys.shape[0] if vmapped else 1
+    until = n_reported = 0
     while True:
         until = min(horizon, max(until, int(np.min(progress.t))) + segment_length)
         progress = jax.block_until_ready(
@@ -192,19 +193,19 @@ def advance(
             capacity = capacity_of(progress.state, vmapped)
             state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(run_to, bandit, problem, keys, progress, jnp.asarray(0))
+            progress = clock.compile(run_to, bandit, problem, keys, progress, no_evaluation)
             continue
         if file is not None:
             capacity = capacity_of(progress.state, vmapped)
             file.save(progress, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
-        evaluations = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
-        clock.report(evaluations - reported)
-        reported = evaluations
-        if evaluations == runs * horizon:
+        n_evaluations = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
+        clock.report(n_evaluations - n_reported)
+        n_reported = n_evaluations
+        if n_evaluations == n_runs * horizon:
             return progress
 
 
 def capacity_of(state: Any, vmapped: bool) -> int:
     """The capacity of a state (0 if it has none), whose leaves have a leading axis if `vmapped`."""
-    first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if vmapped else s, state)
-    return getattr(first, "capacity", 0)
+    one = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if vmapped else s, state)
+    return getattr(one, "capacity", 0)

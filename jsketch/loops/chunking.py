@@ -129,8 +129,8 @@ def _read_file(
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     is_parquet = ending in (".parquet", ".pq")
-    needed = [target, *([] if inputs is None else inputs)]
-    frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed)
+    needed_names = [target, *([] if inputs is None else inputs)]
+    frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed_names)
     try:
         first = next(frames, None)
     except ValueError as error:  # messages of pandas and pyarrow do not contain the path
@@ -145,14 +145,16 @@ def _read_file(
         raise ValueError(
             f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
         )
-    chosen = [name for name in columns if name != target] if inputs is None else list(inputs)
-    if target in chosen:
+    input_names = [name for name in columns if name != target] if inputs is None else list(inputs)
+    if target in input_names:
         raise ValueError(f"inputs must not contain the target {target}.")
-    missing = [name for name in (target, *chosen) if name not in columns]
+    missing = [name for name in (target, *input_names) if name not in columns]
     if missing:
         raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {names}.")
     frames = itertools.chain([first], frames)
-    return ((_to_numbers(frame, chosen), _to_numbers(frame, [target])[:, 0]) for frame in frames)
+    return (
+        (_to_numbers(frame, input_names), _to_numbers(frame, [target])[:, 0]) for frame in frames
+    )
 
 
 def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
@@ -160,6 +162,7 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     for name in names:
         if frame[name].dtype.kind not in "biuf":
             not_numbers = [cell for cell in frame[name] if not _NUMBER.fullmatch(str(cell))]
+            # the first cell, if pandas has read a column of numbers as text
             example = [*not_numbers, frame[name].iloc[0]][0]
             raise ValueError(
                 f"column {name} has values that are not numbers, such as {example!r}: convert the"
@@ -176,32 +179,32 @@ def _read_parquet(path: Path, size: int) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
-def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
+def _read_csv(path: Path, size: int, names: Sequence[Any]) -> Iterator[Any]:
     import pandas
 
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        start = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip("\r\n ")
-    separator = separator_of(start, needed)
-    lines = csv.reader(start.splitlines(), delimiter=separator)
-    if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
+        text = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip("\r\n ")
+    separator = separator_of(text, names)
+    lines = csv.reader(text.splitlines(), delimiter=separator)
+    header, first_row = next(lines, []), next(lines, [])
+    if len(header) < len(first_row):  # pandas would shift the names
         raise ValueError("its rows have more cells than its header.")
     # with decimal commas, pandas reads a cell with a point as text, and `_to_numbers` refuses it
-    has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start)
+    has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', text)
     decimal = "," if separator == ";" and has_decimal_comma else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
         yield from reader
 
 
-def separator_of(text: str, needed: Sequence[Any]) -> str:
+def separator_of(text: str, names: Sequence[Any]) -> str:
     """The separator (comma, semicolon, tab or none) with which the header of the text has the most
-    needed columns. Of several such separators, it is one with which the header has the most
-    columns."""
-    start = text.lstrip("\r\n ")[:LONGEST_HEADER]
+    of the names. Of several such separators, it is one with which it has the most columns."""
+    header = text.lstrip("\r\n ")[:LONGEST_HEADER]
 
-    def columns_found(separator: str) -> tuple[int, int]:
-        lines = io.StringIO(start, newline=None)
-        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
-        return sum(name in [n.strip() for n in names] for name in needed), len(names)
+    def column_counts(separator: str) -> tuple[int, int]:
+        lines = io.StringIO(header, newline=None)
+        cells = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+        return sum(name in [c.strip() for c in cells] for name in names), len(cells)
 
-    return max(f"{_NO_SEPARATOR},;\t", key=columns_found)
+    return max(f"{_NO_SEPARATOR},;\t", key=column_counts)

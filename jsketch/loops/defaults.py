@@ -15,8 +15,8 @@ from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
 FIRST_EXAMPLES = 1_000
-MAX_DEGREE, MAX_FEATURES = 8, 300  # a million examples then take a minute
-# the values that are tried: lengthscales of standardized inputs, in units of sqrt(d), and
+MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a minute
+# the values that are tried: lengthscales of d standardized inputs, in units of sqrt(d), and
 # regularizations. In float32 the regularization is 1: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
@@ -33,9 +33,10 @@ def default_forecaster(
     progress  whether the choice is printed to stderr
 
     Inputs are standardized by the first examples (`sketch.taylor.Standardized`). The degree is the
-    largest one, at most 8, with at most 300 features. Lengthscale and regularization are the pair
-    in a grid with the smallest squared error in the second half of these examples. Raises
-    ValueError for fewer than 20 labelled examples, and FloatingPointError for an infinite label.
+    largest one from 2 to 8 with at most 300 features, or 1 if there is none. Lengthscale and
+    regularization are the pair in a grid with the smallest squared error in the second half of
+    these examples. Raises ValueError for fewer than 20 labelled examples, and FloatingPointError
+    for an infinite label.
 
         from jsketch import chunks, default_forecaster
 
@@ -44,58 +45,60 @@ def default_forecaster(
     checks.positive_integer(first=first)
     checks.boolean(progress=progress)
     xs, ys = _first_labelled(examples, first)
-    count, inputs = xs.shape
-    if count < 20:
-        raise ValueError(f"at least 20 labelled examples are needed; there are {count}.")
-    numbers = np.asarray(xs, float)
-    deviation = numbers.std(0)
-    # an input that does not vary yet, up to rounding, keeps its unit
-    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(numbers).max(0)
+    n_examples, dimension = xs.shape
+    if n_examples < 20:
+        raise ValueError(f"at least 20 labelled examples are needed; there are {n_examples}.")
+    values = np.asarray(xs, float)
+    deviation = values.std(0)
+    # an input that does not vary yet, up to rounding, is not scaled
+    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(values).max(0)
     scale = np.where(deviation > rounding, deviation, 1.0)
-    shift = numbers.mean(0)
-    degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(inputs, m) <= MAX_FEATURES)
+    shift = values.mean(0)
+    degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(dimension, m) <= MAX_FEATURES)
     degree = max(degrees, default=1)
 
     def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
-        features = Standardized(Taylor(inputs, degree, lengthscale), shift, scale)
-        # AWV would shrink predictions towards 0, also where the labels are far from 0
+        features = Standardized(Taylor(dimension, degree, lengthscale), shift, scale)
+        # AWV, penalize_current=True, would shrink predictions of labels far from 0 towards 0
         return PKAWV(features, regularization, penalize_current=False)
 
-    def losses(setting: Any) -> Any:
-        candidate, key = forecaster(*setting), jax.random.key(0)
+    def losses(pair: Any) -> Any:
+        candidate, key = forecaster(*pair), jax.random.key(0)
         return stream(candidate, candidate.init(xs[0], key), xs, ys, key).forecasts.loss
 
-    regularizations = REGULARIZATIONS[: 1 if xs.dtype == jnp.float32 else None]
-    grid = [(inputs**0.5 * factor, lam) for lam in regularizations for factor in LENGTHSCALES]
+    # only the first one, 1, in float32
+    regularizations = REGULARIZATIONS[:1] if xs.dtype == jnp.float32 else REGULARIZATIONS
+    grid = [(dimension**0.5 * unit, lam) for lam in regularizations for unit in LENGTHSCALES]
     all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(grid, xs.dtype)))
-    errors = np.nan_to_num(all_losses[:, count // 2 :].mean(1), nan=np.inf)
+    half = n_examples // 2
+    errors = np.nan_to_num(all_losses[:, half:].mean(1), nan=np.inf)
     lengthscale, regularization = map(float, grid[errors.argmin()])
     if progress:
         print(
             f"default_forecaster: Taylor features of degree {degree} and lengthscale"
-            f" {lengthscale:.3g} of {inputs} standardized inputs, regularization"
+            f" {lengthscale:.3g} of {dimension} standardized inputs, regularization"
             f" {regularization:g}; mean squared error"
-            f" {errors.min():.4g} in examples {count // 2 + 1} to {count}, where the labels have"
-            f" the variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
+            f" {errors.min():.4g} in examples {half + 1} to {n_examples}, where the labels have"
+            f" the variance {np.var(np.asarray(ys, float)[half:]):.4g}",
             file=sys.stderr,
         )
     return forecaster(lengthscale, regularization)
 
 
-def _first_labelled(examples: Any, first: int) -> tuple[Any, Any]:
-    """At most `first` examples, the first that have a label, as arrays."""
-    inputs, labels, count = [], [], 0
+def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any]:
+    """(xs, ys) of the first examples with a label, at most `limit`, as arrays."""
+    all_xs, all_ys, n_labelled = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        # more than `first` examples, because labels may be missing
-        start = [a[: 10 * first] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
-        xs, ys = checks.stream(*start)
+        # the arrays may be long; more than the limit is read, because labels may be missing
+        xs, ys = (a[: 10 * limit] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys))
+        xs, ys = checks.stream(xs, ys)
         labelled = ~np.isnan(np.asarray(ys))
-        inputs.append(np.asarray(xs)[labelled])
-        labels.append(np.asarray(ys)[labelled])
-        count += int(labelled.sum())
-        if count >= first:
+        all_xs.append(np.asarray(xs)[labelled])
+        all_ys.append(np.asarray(ys)[labelled])
+        n_labelled += int(labelled.sum())
+        if n_labelled >= limit:
             break
-    first_labels = np.concatenate(labels)[:first]
+    first_labels = np.concatenate(all_ys)[:limit]
     if np.isinf(first_labels).any():
         raise FloatingPointError("a label is infinite: use NaN for a missing label.")
-    return jnp.asarray(np.concatenate(inputs)[:first]), jnp.asarray(first_labels)
+    return jnp.asarray(np.concatenate(all_xs)[:limit]), jnp.asarray(first_labels)

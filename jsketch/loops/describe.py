@@ -43,13 +43,13 @@ def describe(value: Any) -> dict[str, Any]:
     return description
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Texts such as 'kernel.lengthscale was 0.5, is 0.7', one for each name whose values differ."""
     changes = []
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name, "absent"), after.get(name, "absent")
-        if old != new and repr(old) != repr(new):  # NaN differs from NaN
-            changes.append(f"{name or 'the class'} was {old}, is {new}")
+    for name in sorted(old.keys() | new.keys()):
+        was, is_now = old.get(name, "absent"), new.get(name, "absent")
+        if was != is_now and repr(was) != repr(is_now):  # NaN differs from NaN
+            changes.append(f"{name or 'the class'} was {was}, is {is_now}")
     rest = [f"{len(changes) - MAX_DIFFERENCES} more"] * (len(changes) > MAX_DIFFERENCES)
     return changes[:MAX_DIFFERENCES] + rest
 
@@ -113,7 +113,7 @@ def _add(value: Any, name: str, description: dict[str, Any], ancestors: tuple[An
     if any(value is ancestor for ancestor in ancestors):
         description[name] = "a reference to an object that contains it"
         return
-    text, parts = _parts(value)
+    text, parts = _text_and_parts(value)
     if type(value) is not dict:
         description[name] = text
     elif name and not parts:
@@ -122,23 +122,23 @@ def _add(value: Any, name: str, description: dict[str, Any], ancestors: tuple[An
         _add(part, f"{name}.{key}" if name else key, description, (*ancestors, value))
 
 
-def _parts(value: Any) -> tuple[Any, Parts]:
+def _text_and_parts(value: Any) -> tuple[Any, Parts]:
     """(description of a value without its parts, its parts)."""
     if isinstance(value, LEAVES) and getattr(value, "dtype", None) != np.dtype(object):
-        return _leaf(value), []
+        return _describe_leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
     if isinstance(value, jax.sharding.Mesh):
         # the names of devices differ between processes
         return "mesh", list(value.shape.items())
     if isinstance(value, functools.partial):
         return "partial", [(part, getattr(value, part)) for part in ("func", "args", "keywords")]
-    # only bound methods, because the `__self__` of a built-in function is a module
+    # only bound methods: the `__self__` of a built-in function is a module, as the default is here
     if not isinstance(getattr(value, "__self__", types), types.ModuleType):
         return f"method {value.__name__}", [("self", value.__self__)]
     if hasattr(value, "__qualname__"):
         return _name(value), tag
     if type(value) is dict:
-        return None, [(_key(key), value[key]) for key in sorted(value, key=_key)]
+        return None, [(_entry_name(key), value[key]) for key in sorted(value, key=_entry_name)]
     if type(value) in (set, frozenset):
         return "set", [(str(i), s) for i, s in enumerate(sorted(map(_json, value)))]
     if type(value) in (list, tuple) or isinstance(value, np.ndarray):
@@ -158,9 +158,12 @@ def _fields(value: Any) -> Parts:
         names = [field.name for field in dataclasses.fields(value)]
     else:
         names = sorted(getattr(value, "__dict__", {}))
-    cached = functools.cached_property
-    names = [n for n in names if not isinstance(getattr(type(value), n, None), cached)]
-    parts = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+    parts = [
+        (name, getattr(value, name))
+        for name in names
+        if not isinstance(getattr(type(value), name, None), functools.cached_property)
+        and hasattr(value, name)
+    ]
     if not parts:
         node = jax.tree_util.default_registry.flatten_one_level(value)
         if node is not None:
@@ -169,7 +172,7 @@ def _fields(value: Any) -> Parts:
     return parts
 
 
-def _leaf(value: Any) -> Any:
+def _describe_leaf(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
     is_plain = isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
@@ -180,7 +183,7 @@ def _leaf(value: Any) -> Any:
     if value is Ellipsis or isinstance(value, complex | np.dtype):
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
+        return f"{jax.random.key_impl(value)} key {_describe_leaf(jax.random.key_data(value))}"
     numbers = np.asarray(value)
     # dtypes that NumPy does not have, such as bfloat16
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":
@@ -198,7 +201,7 @@ def _name(value: Any) -> str:
     return value.__qualname__ if in_jsketch else f"{module}.{value.__qualname__}"
 
 
-def _key(key: Any) -> str:
+def _entry_name(key: Any) -> str:
     """The name of an entry of a dictionary; a text with dots is quoted."""
     return key if isinstance(key, str) and "." not in key else f"[{_json(key)}]"
 

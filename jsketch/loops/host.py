@@ -59,8 +59,8 @@ class Driven:
         """The (x, y) with the largest finite y. Raises ValueError if there is none."""
         if not np.isfinite(self.y).any():
             raise ValueError("no evaluation has succeeded so far, so there is no best point.")
-        first = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
-        return self.x[first], float(self.y[first])
+        index = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
+        return self.x[index], float(self.y[index])
 
 
 @struct.checked_names
@@ -241,18 +241,19 @@ class _ArmRounds(NamedTuple):
         """The rewards [n] of arms [n]. Raises ValueError unless the objective returns n rewards
         that are NaN or finite in the dtype of the arms. The attribute `returned` of this error is
         the result of the objective."""
-        returned, message = self.objective(arms), None
+        returned = self.objective(arms)
         rewards = np.asarray(checks.real("rewards", returned), dtype=float)
         dtype = self.domain.features.dtype
+        message = None
         if rewards.shape != arms.shape:
             message = (
                 f"the objective must return {arms.size} rewards for {arms.size} arms; it returned"
                 f" an array of shape {rewards.shape}."
             )
         elif (infinite := _is_infinite(rewards, dtype)).any():
-            in_dtype = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
+            suffix = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
             message = (
-                f"the reward of arm {arms[infinite][0]} is infinite{in_dtype}; return NaN for a"
+                f"the reward of arm {arms[infinite][0]} is infinite{suffix}; return NaN for a"
                 " failed evaluation."
             )
         if message is not None:
@@ -265,7 +266,7 @@ class _ArmRounds(NamedTuple):
         """(state, info) of `tell`; the capacity grows until the new dictionary fits."""
         rewards = jnp.asarray(y, state.domain.features.dtype)
         while True:
-            new, info = _tell(self.algorithm, state, query, rewards, key)
+            new_state, info = _tell(self.algorithm, state, query, rewards, key)
             if not bool(info.overflow):
                 break
             capacity = larger_capacity(state.capacity, state.domain.count)
@@ -275,7 +276,7 @@ class _ArmRounds(NamedTuple):
                 "the posterior is not finite: try float64, smaller rewards or a larger"
                 " regularization."
             )
-        return new, info
+        return new_state, info
 
 
 class _BoxRounds(NamedTuple):
@@ -325,14 +326,14 @@ def _is_infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _file(
-    path: str | os.PathLike[str], rounds: _ArmRounds | _BoxRounds, start: Driven, key: PRNGKey
+    path: str | os.PathLike[str], rounds: _ArmRounds | _BoxRounds, initial: Driven, key: PRNGKey
 ) -> RunFile:
     """The file of a run. Its description does not include the version of JAX: a run in a laboratory
     may take months, and another version changes later picks only by its rounding."""
     if isinstance(rounds, _ArmRounds):
         parts: dict[str, Any] = dict(arms=rounds.domain.features)
     else:
-        shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(start.state)]
+        shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(initial.state)]
         parts = dict(box=rounds.domain, horizon=rounds.horizon, state=shapes)
     parts |= dict(algorithm=rounds.algorithm, version=version("jsketch"))
     return run_file(path, HOST_RUN, key, **parts)
@@ -352,26 +353,28 @@ def _save(file: RunFile, driven: Driven) -> None:
     file.save(_file_content(driven), capacity=capacity, evaluations=driven.t)
 
 
-def _load(file: RunFile, rounds: _ArmRounds | _BoxRounds, start: Driven, has_state: bool) -> Driven:
-    """The run in the file, or `start` if there is no file. Raises ValueError if there is a file and
-    the caller has given a state too (`has_state`)."""
+def _load(
+    file: RunFile, rounds: _ArmRounds | _BoxRounds, initial: Driven, has_state: bool
+) -> Driven:
+    """The run in the file, or `initial` if there is no file. Raises ValueError if there is a file
+    and the caller has given a state too (`has_state`)."""
     content = file.load()
     if content is None:
-        return start
+        return initial
     if has_state:
         raise ValueError(
             f"{file.path} holds a run already, and a state was given too: leave `state` out to"
             " resume from the file, or name another file."
         )
-    header, saved = content
-    state = start.state
+    header, state_bytes = content
+    state = initial.state
     if header["capacity"] > getattr(state, "capacity", 0):
         state = rounds.algorithm.grow(state, header["capacity"])
-    fields = file.restore(_file_content(replace(start, state=state)), saved)
+    fields = file.restore(_file_content(replace(initial, state=state)), state_bytes)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(rounds, _ArmRounds):
         restored = replace(restored, domain=state.domain)
-    return replace(start, state=restored, **fields)
+    return replace(initial, state=restored, **fields)
 
 
 def gap(bandit: Any, state: Any) -> float:

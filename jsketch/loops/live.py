@@ -52,9 +52,9 @@ class Live:
     key         one key, of the forecaster's random choices
     dtype       dtype of all computations; float: the default dtype of JAX
 
-    `learn` replaces `state` and reuses its memory: copy a state to keep it. Methods raise
-    ValueError, and change nothing, for an example of another shape, values that are not real
-    numbers, a missing or infinite input, and an infinite label. If `learn` or `predict_learn` makes
+    `learn` replaces `state` and reuses its memory: copy a state to keep it. If an example has
+    another shape, a value is not a real number, an input is missing or infinite, or a label is
+    infinite, the methods raise ValueError and change nothing. If `learn` or `predict_learn` makes
     the state infinite or NaN, the state is lost: this call and all later ones raise a
     FloatingPointError, and a file that was saved before is not overwritten.
     """
@@ -101,7 +101,7 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        x = self._example(x)
+        x = self._as_example(x)
         self._check_state()
         while True:
             prediction, overflow = _preview(
@@ -115,26 +115,26 @@ class Live:
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
         FloatingPointError if the state is no longer finite."""
-        return self._advance(self._example(x), self._label(y))[1]
+        return self._advance(self._as_example(x), self._as_label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
         """`predict`, then `learn`, in one program."""
-        return self._check_finite(self._advance(self._example(x), self._label(y))[0])
+        return self._check_finite(self._advance(self._as_example(x), self._as_label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
         """The predictions [n] at the rows of xs [n,d], all from the same state."""
-        xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
+        xs = self._as_examples(xs, np.zeros(np.shape(xs)[:1]))[0]
         self._check_state()
-        rows = [
+        predictions = [
             self._predict_rows(xs[begin : begin + MAX_ROWS])
             for begin in range(0, len(xs), MAX_ROWS)
         ]
-        return self._check_finite(np.concatenate(rows))
+        return self._check_finite(np.concatenate(predictions))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
         new n compiles a program. Nothing is learned if a FloatingPointError is raised."""
-        xs, ys = self._examples(xs, ys)
+        xs, ys = self._as_examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
             self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
@@ -177,12 +177,12 @@ class Live:
         file = _file(path, forecaster)
         content = file.load()
         assert content is not None
-        header, state = content
+        header, state_bytes = content
         key = jax.random.wrap_key_data(
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
         )
         live = cls(forecaster, header["inputs"], key, header["dtype"])
-        live.state = jax.tree.map(jnp.asarray, file.restore(live.state, state))
+        live.state = jax.tree.map(jnp.asarray, file.restore(live.state, state_bytes))
         live.received = header["received"]
         live.labelled = header.get("labelled", 0)
         live._square_sum, live._absolute_sum = header.get("error_sums", (0.0, 0.0))
@@ -210,7 +210,7 @@ class Live:
         return float(prediction), info
 
     def _add_errors(self, errors: np.ndarray) -> None:
-        """Adds the errors of predictions, [n] or [], to the sums; NaN if the label is missing."""
+        """Adds the errors of predictions, [n] or [], to the sums. An unlabelled one is NaN."""
         errors = errors[np.isfinite(errors)]
         self.labelled += errors.size
         self._square_sum += float(np.square(errors).sum())
@@ -239,7 +239,7 @@ class Live:
                 return np.asarray(predictions)[: len(xs)]
             self.state = self._forecaster.grow(self.state)
 
-    def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _as_examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
         xs, ys = checks.stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(
@@ -252,7 +252,7 @@ class Live:
             )
         return np.asarray(xs), np.asarray(ys)
 
-    def _example(self, x: Any) -> np.ndarray:
+    def _as_example(self, x: Any) -> np.ndarray:
         numbers = self._to_dtype(x, f"the {self.inputs} numbers of an example")
         if numbers.shape != (self.inputs,):
             raise ValueError(
@@ -273,7 +273,7 @@ class Live:
             self._checked_square = np.inf if warned else square
         return numbers
 
-    def _label(self, y: Any) -> np.ndarray:
+    def _as_label(self, y: Any) -> np.ndarray:
         label = self._to_dtype(y, "labels")
         if label.shape != () or np.isinf(label):
             raise ValueError(

@@ -66,7 +66,7 @@ def plan(
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
     estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
-    Raises ValueError for static mistakes, as `init` does, and if the runs need more memory.
+    Raises ValueError for static mistakes, as `init` does, and if the memory is too small.
 
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
@@ -82,18 +82,18 @@ def plan(
     memory = devices.memory() if memory is None else memory
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     workers = min(seeds, workers)
-    parallel = seeds if vmapped else workers
+    n_parallel = seeds if vmapped else workers
 
     key = jax.random.key(0)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
-    # the programs of `advance`, so that a later run does not compile them again
+    # called as in `advance`, so that a later run reuses the program
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
     static = dict(horizon=horizon, layout="run")
-    capacity = advance.capacity_of(progress.state, False)
+    capacity = advance.capacity_of(progress.state, vmapped=False)
     until = jnp.asarray(0)
     compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
-    required = _memory_of_runs(compiled, progress, seeds, parallel)
+    required = _memory_of_runs(compiled, progress, seeds, n_parallel)
     compile_seconds = time.perf_counter() - start_time
     if memory is not None and required > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
@@ -103,28 +103,30 @@ def plan(
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    evaluations, pilot_seconds, seconds_per_evaluation, step = 0, 0.0, 0.0, 1
-    while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
+    n_evaluations, n_next = 0, 1
+    pilot_seconds = seconds_per_evaluation = 0.0
+    while pilot_seconds < PILOT_SECONDS and n_evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
         progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
         compile_seconds += time.perf_counter() - start_time
-        start_time, until = time.perf_counter(), jnp.asarray(min(evaluations + step, horizon))
+        until = jnp.asarray(min(n_evaluations + n_next, horizon))
+        start_time = time.perf_counter()
         progress = jax.block_until_ready(
             advance.run_segment(bandit, problem, key, progress, until, **static)
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        if t > evaluations:
-            seconds_per_evaluation = seconds / (t - evaluations)
-        evaluations, step = t, 2 * step
+        if t > n_evaluations:
+            seconds_per_evaluation = seconds / (t - n_evaluations)
+        n_evaluations, n_next = t, 2 * n_next
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
             grown = bandit.grow(progress.state, capacity)
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - evaluations))
+    seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - n_evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():
@@ -138,18 +140,20 @@ def plan(
         compile_seconds=compile_seconds,
         bytes=required,
         capacity=capacity,
-        pilot=evaluations,
+        pilot=n_evaluations,
     )
 
 
-def _memory_of_runs(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
-    """The memory of `seeds` runs, of which `parallel` run together. At the end all states and
+def _memory_of_runs(compiled: Any, progress: Any, seeds: int, n_parallel: int) -> int:
+    """The memory of `seeds` runs, of which `n_parallel` run together. At the end all states and
     traces are stacked, which copies them."""
     sizes = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
     argument_bytes = sizes.argument_size_in_bytes - state_bytes
     working = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    return int(argument_bytes + parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1))
+    return int(
+        argument_bytes + n_parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1)
+    )
 
 
 def _format_seconds(seconds: float) -> str:

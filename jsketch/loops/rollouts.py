@@ -79,52 +79,54 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
+    # arm, reward, regret, round, batch_size, dictionary_size, width
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Progress(state, trace, zero, zero, false, false, false, false, false)
+    names = ("overflow", "truncated", "nonfinite", "exhausted", "imprecise")
+    return Progress(state, trace, t=zero, round=zero, **dict.fromkeys(names, false))
 
 
-def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int) -> Array:
+def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk: int) -> Array:
     """The rewards [B] of a query whose first evaluation has index t; NaN in padding. The slots in
-    use are sampled in chunks of `size`."""
+    use are sampled in chunks of `chunk` slots."""
     dtype = problem.mean_reward.dtype
 
-    def sample_chunk(chunk: Array, y: Array) -> Array:
+    def sample_chunk(i: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
-        begin = jnp.minimum(chunk * size, query.index.shape[0] - size)
-        slots = begin + jnp.arange(size, dtype=jnp.int32)
+        begin = jnp.minimum(i * chunk, query.index.shape[0] - chunk)
+        slots = begin + jnp.arange(chunk, dtype=jnp.int32)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
         rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
         rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
         return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
-    return lax.fori_loop(0, -(-query.size // size), sample_chunk, empty)
+    return lax.fori_loop(0, -(-query.size // chunk), sample_chunk, empty)
 
 
 def _record(
-    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array, size: int
+    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Any], regrets: Array, chunk: int
 ) -> Trace:
-    """The trace with the evaluations of a query written from index t on, in chunks of `size` slots.
+    """The trace with the evaluations of a query from index t on, written in chunks of slots.
     `row` has the columns that have one value for all evaluations of the query."""
-    length, count = trace.arm.shape[0], query.size
-    size = min(size, length)
+    horizon, n_evaluations = trace.arm.shape[0], query.size
+    chunk = min(chunk, horizon)
 
-    def write_chunk(chunk: Array, trace: Trace) -> Trace:
-        begin = jnp.minimum(t + chunk * size, length - size)
-        slots = begin - t + jnp.arange(size, dtype=jnp.int32)
-        in_query = (slots >= 0) & (slots < count)
+    def write_chunk(i: Array, trace: Trace) -> Trace:
+        begin = jnp.minimum(t + i * chunk, horizon - chunk)
+        slots = begin - t + jnp.arange(chunk, dtype=jnp.int32)
+        in_query = (slots >= 0) & (slots < n_evaluations)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = query.index[slots]
         columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
         for name, value in columns.items():
             column = getattr(trace, name)
-            old = lax.dynamic_slice_in_dim(column, begin, size, 0)
+            old = lax.dynamic_slice_in_dim(column, begin, chunk, 0)
             new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
             columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
         return Trace(**columns)
 
-    return lax.fori_loop(0, -(-count // size), write_chunk, trace)
+    return lax.fori_loop(0, -(-n_evaluations // chunk), write_chunk, trace)
 
 
 @struct.checked_names
@@ -148,8 +150,7 @@ def rollout(
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
     Returns a `BoxRun` over a box, and a `Progress` over arms. Capacities do not grow. The caller
-    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`: if one is set, the run
-    has ended early, and its trace is valid up to evaluation `t`.
+    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`, which end it early.
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -179,9 +180,9 @@ def rollout(
                 f" {type(query).__name__} was returned."
             )
         slots = query.index.shape[0]
-        size = slots if devices.on_accelerator() else min(CHUNK, slots)
-        record = partial(_record, size=size)
-        sample = partial(_sample, size=size)
+        chunk = slots if devices.on_accelerator() else min(CHUNK, slots)
+        record = partial(_record, chunk=chunk)
+        sample = partial(_sample, chunk=chunk)
         # a loop over the chunks of all vmapped runs would copy the arrays of all runs in each step
         y = sequential_vmap(sample, problem, roots.problem, p.t, query)
         state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
@@ -244,9 +245,9 @@ class BoxRun:
         values: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
         if y.ndim > 1:
             return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
-        first_best = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
+        index = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
         failed = int(values["evaluations"]) - int(np.isfinite(y).sum())
-        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[first_best])
+        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[index])
 
 
 def _rollout_over_box(
@@ -297,7 +298,8 @@ def _rollout_over_box(
         )
         return run, query.size == 0
 
-    state, zero = optimizer.init(box, roots.init, horizon=horizon), jnp.zeros((), jnp.int32)
+    state = optimizer.init(box, roots.init, horizon=horizon)
+    zero = jnp.zeros((), jnp.int32)
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
     nans = jnp.full(horizon, jnp.nan, query.x.dtype)
     start = BoxRun(

@@ -106,6 +106,7 @@ def run(
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
+    # an untyped key is two uint32 numbers
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
     keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
     if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
@@ -114,18 +115,18 @@ def run(
             " was given."
         )
     if isinstance(getattr(problem, "domain", None), Box):
-        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint)
-        if any(value is not None for value in over_arms.values()):
-            names = ", ".join(over_arms)
+        arm_options = dict(on_progress=on_progress, states=states, checkpoint=checkpoint)
+        if any(value is not None for value in arm_options.values()):
+            names = ", ".join(arm_options)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
         return _run_over_box(algorithm, problem, key, horizon, vmapped, workers)
-    seeds = keys.shape[0]
+    n_seeds = keys.shape[0]
     checks.component("the algorithm", algorithm, pytree=True)
     checks.component("the problem", problem, pytree=True)
-    if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
+    if states is not None and (not isinstance(states, Sequence) or len(states) != n_seeds):
         given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one for each key; {given} was given.")
+        raise ValueError(f"states is a list of {n_seeds}, one for each key; {given} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
@@ -145,7 +146,7 @@ def run(
         progress = _run_on_threads(algorithm, run_program, file_of, keys, states, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
-    capacity = capacity_of(progress.state, True)
+    capacity = capacity_of(progress.state, vmapped=True)
     if one_key:
         progress = _first_run(progress)
     return Run(
@@ -216,11 +217,11 @@ def _run_on_threads(
     """Runs one program for each seed on `workers` threads, with one file for each seed.
     `run_program` and `file_of` are `advance` and `_file` with the arguments that all runs share."""
     starts = [None] * len(keys) if states is None else list(states)
-    numbers = [None] if len(keys) == 1 else range(len(keys))
-    files = list(map(file_of, keys, starts, numbers))
+    run_numbers = [None] if len(keys) == 1 else range(len(keys))
+    files = list(map(file_of, keys, starts, run_numbers))
 
-    def run_seed(key: PRNGKey, start: Any, file: RunFile | None) -> Progress:
-        return run_program(key, start, layout="run", file=file)
+    def run_seed(key: PRNGKey, state: Any, file: RunFile | None) -> Progress:
+        return run_program(key, state, layout="run", file=file)
 
     with lock_files(files), ThreadPoolExecutor(workers) as pool:
         runs = list(pool.map(run_seed, keys, starts, files))
@@ -231,7 +232,7 @@ def _run_on_threads(
 def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
     """The states with a leading seed axis and no domain, all at the largest capacity."""
     states = [replace(state, domain=None) for state in states]
-    capacity = max(capacity_of(state, False) for state in states)
+    capacity = max(capacity_of(state, vmapped=False) for state in states)
     if capacity:
         states = [bandit.grow(state, capacity) for state in states]
     return _stack(*states)
@@ -296,10 +297,10 @@ def _run_over_box(
             return jax.block_until_ready(_box_run(optimizer, problem, key, horizon))
 
         # the first run compiles the program
-        first = run_key(key[0])
+        first_run = run_key(key[0])
         with ThreadPoolExecutor(workers) as pool:
-            others = list(pool.map(run_key, key[1:]))
-        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *others)
+            other_runs = list(pool.map(run_key, key[1:]))
+        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first_run, *other_runs)
     if is_traced(result.t):
         return result
     if int(jnp.min(result.t)) < horizon:

@@ -39,7 +39,7 @@ class RunFile(NamedTuple):
 
     path         the path of the file
     kind         SIMULATED_RUN, HOST_RUN or STREAM
-    description  `describe` of the run; `load` raises an error for a file with another one
+    description  `describe` of the run; `load` raises an error for a file with another description
     """
 
     path: Path
@@ -65,11 +65,11 @@ class RunFile(NamedTuple):
             raise ValueError(f"{self.path} holds another run: {'; '.join(changes)}. {ADVICE}")
         return header, state
 
-    def restore(self, like: Any, state: bytes) -> Any:
-        """The state in the bytes, with the structure of `like`. Raises ValueError if the fields
+    def restore(self, template: Any, state: bytes) -> Any:
+        """The state in the bytes, with the structure of `template`. Raises ValueError if the fields
         differ."""
         try:
-            return serialization.from_bytes(like, state)
+            return serialization.from_bytes(template, state)
         except (KeyError, ValueError, TypeError) as error:
             raise ValueError(
                 f"{self.path} was written by another version of jsketch, whose states had other"
@@ -100,8 +100,8 @@ def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]
 def run_file(
     path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
 ) -> RunFile:
-    """The file of a run that the parts and the key describe. Raises ValueError for the path of a
-    folder, for a folder that does not exist, and for arrays over several processes."""
+    """The file of a run that the parts and the key describe. Raises ValueError if the path is a
+    folder or is in a folder that does not exist, and for arrays over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)

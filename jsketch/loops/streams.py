@@ -79,8 +79,8 @@ class Pass:
 def _empty_pass(state: Any, ys: Array, count: int) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    end = jnp.asarray(count, jnp.int32)
-    return Pass(state, forecasts, jnp.zeros((), jnp.int32), end, false, false)
+    t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
+    return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
 
 
 def stream(
@@ -117,16 +117,21 @@ def stream(
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
         step_key = jax.random.fold_in(key, first + t)
-        new, prediction, info = forecaster.step(run.state, x, y, step_key)
-        forecasts = Forecasts(
-            put(run.forecasts.prediction, t, prediction),
-            put(run.forecasts.loss, t, _loss(prediction, y)),
-            run.forecasts.labelled,  # complete from the start
-            put(run.forecasts.dictionary_size, t, info.dictionary_size),
+        state, prediction, info = forecaster.step(run.state, x, y, step_key)
+        old = run.forecasts
+        forecasts = replace(  # `labelled` is complete from the start
+            old,
+            prediction=put(old.prediction, t, prediction),
+            loss=put(old.loss, t, _loss(prediction, y)),
+            dictionary_size=put(old.dictionary_size, t, info.dictionary_size),
         )
-        learned = (~info.overflow).astype(jnp.int32)
-        return Pass(
-            new, forecasts, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
+        return replace(
+            run,
+            state=state,
+            forecasts=forecasts,
+            t=t + (~info.overflow).astype(jnp.int32),
+            overflow=info.overflow,
+            nonfinite=run.nonfinite | info.nonfinite,
         )
 
     return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, len(ys)))
@@ -144,21 +149,22 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
     """The pass in blocks; the last block is padded with examples without labels."""
     count = ys.shape[0]
     size = min(block, count)
-    blocks = -(-count // size)
-    extra = blocks * size - count
-    padded = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(blocks, size, -1)
-    labels = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(blocks, size)
+    n_blocks = -(-count // size)
+    n_extra = n_blocks * size - count
+    inputs = jnp.pad(xs, ((0, n_extra), (0, 0)), mode="edge").reshape(n_blocks, size, -1)
+    labels = jnp.pad(ys, (0, n_extra), constant_values=jnp.nan).reshape(n_blocks, size)
 
     def step(state: Any, example: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
         state, prediction, info = forecaster.predict_update(state, *example)
         return state, (prediction, info.dictionary_size, info.nonfinite)
 
-    state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (padded, labels))
+    state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (inputs, labels))
     prediction = prediction.reshape(-1)[:count]
     dictionary_size = jnp.repeat(dictionary_size, size)[:count]
     forecasts = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
     end = jnp.asarray(count, jnp.int32)
-    return Pass(state, forecasts, end, end, jnp.zeros((), bool), nonfinite.any())
+    false = jnp.zeros((), bool)
+    return Pass(state, forecasts, t=end, count=end, overflow=false, nonfinite=nonfinite.any())
 
 
 def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
@@ -181,13 +187,13 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
             run.forecasts,
             new,
         )
-        return Pass(
-            state,
-            forecasts,
-            run.t + done,
-            run.count,
-            run.overflow | info.overflow,
-            run.nonfinite | info.nonfinite,
+        return replace(
+            run,
+            state=state,
+            forecasts=forecasts,
+            t=run.t + done,
+            overflow=run.overflow | info.overflow,
+            nonfinite=run.nonfinite | info.nonfinite,
         )
 
     run = lax.while_loop(
@@ -282,19 +288,19 @@ class _Report:
     """Prints the number of examples, their rate and the mean squared error so far."""
 
     def __init__(self, first: int):
-        self.first, self.labelled, self.loss = first, 0, 0.0
-        self.received, self.start = 0, time.perf_counter()
+        self.first, self.n_seen, self.n_labelled, self.loss_sum = first, 0, 0, 0.0
+        self.start_time = time.perf_counter()
 
     def add(self, forecasts: Forecasts) -> None:
-        loss, labelled = np.asarray(forecasts.loss, float), int(forecasts.labelled.sum())
-        self.received += len(loss)
-        self.loss += float(loss.sum())
-        self.labelled += labelled
-        rate = self.received / (time.perf_counter() - self.start)
-        line = f"{self.first + self.received:,} examples, {rate:,.0f} a second"
-        if labelled:
-            overall, last = self.loss / self.labelled, loss.sum() / labelled
-            line += f": mean squared error {overall:.4g}, {last:.4g} in the last {len(loss):,}"
+        loss, n_labelled = np.asarray(forecasts.loss, float), int(forecasts.labelled.sum())
+        self.n_seen += len(loss)
+        self.loss_sum += float(loss.sum())
+        self.n_labelled += n_labelled
+        rate = self.n_seen / (time.perf_counter() - self.start_time)
+        line = f"{self.first + self.n_seen:,} examples, {rate:,.0f} a second"
+        if n_labelled:
+            error, last_error = self.loss_sum / self.n_labelled, loss.sum() / n_labelled
+            line += f": mean squared error {error:.4g}, {last_error:.4g} in the last {len(loss):,}"
         print(line, file=sys.stderr, flush=True)
 
 
@@ -307,16 +313,18 @@ def _predict_chunks(
     report: _Report | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
-    begin, size, input_shape = first, 0, tuple[int, ...]()
+    begin, first_length = first, 0
+    input_shape: tuple[int, ...] = ()
     for xs, ys in pairs(chunks):
-        if size and np.shape(xs)[1:] != input_shape:
+        if first_length and np.shape(xs)[1:] != input_shape:
             raise ValueError(
                 f"the first chunk has examples of shape {input_shape}; the chunk after"
                 f" {first - begin} examples has {np.shape(xs)[1:]}."
             )
-        forecasts, state = predict(xs, ys, state, first, size=size)
-        size, input_shape = size or len(forecasts.loss), np.shape(xs)[1:]
-        first += len(forecasts.loss)
+        forecasts, state = predict(xs, ys, state, first, length=first_length)
+        length = len(forecasts.loss)
+        first_length, input_shape = first_length or length, np.shape(xs)[1:]
+        first += length
         if on_progress is not None:
             on_progress(first)
         if report is not None:
@@ -332,15 +340,15 @@ def _predict(
     state: Any,
     first: int,
     block: int,
-    size: int = 0,
+    length: int = 0,
 ) -> tuple[Forecasts, Any]:
-    """`prequential` over arrays, which are padded to `size` examples."""
+    """`prequential` over arrays, which are padded to at least `length` examples."""
     forecaster, xs, ys, state, stream_key = prepare(forecaster, key, xs, ys, state, first, block)
     had_diverged = getattr(state, "diverged", False)
     count = len(ys)
-    if count < size:
-        xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
-        ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
+    if count < length:
+        xs = jnp.asarray(np.pad(np.asarray(xs), ((0, length - count), (0, 0)), mode="edge"))
+        ys = jnp.asarray(np.pad(np.asarray(ys), (0, length - count), constant_values=np.nan))
 
     def advance(run: Pass) -> Pass:
         return _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
@@ -416,8 +424,7 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError unless the state has the fields of `init` for x [d]."""
     expected = jax.eval_shape(_start, forecaster, x, key)
-    # compared as texts, because two classes of flax.struct may have equal structures
-    # (`jsketch.struct`)
+    # as texts, because two classes of flax.struct may have equal structures
     if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"

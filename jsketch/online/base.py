@@ -34,8 +34,8 @@ class KernelForecaster(Forecaster):
     def check_rounding(self, x: Array) -> bool:
         return rounding.warn_for_kernel(self.kernel, x, self.regularization)
 
-    def _check_init(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
-        """The array x [d] after all checks; warns if rounding errors are large."""
+    def _checked_example(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
+        """`checked_example` after a check of all settings; warns if rounding errors are large."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
@@ -110,7 +110,7 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
 
 def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
     """The array x [d]. Raises ValueError unless x is one example for which the kernel is defined,
-    and if the size(d) numbers of a state with these capacities exceed the memory."""
+    and if a state with these capacities, which has size(d) numbers, exceeds the memory."""
     checks.positive_integer(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(kernel, x[None])
@@ -125,14 +125,14 @@ def takes(forecaster: Any) -> str:
 
 
 def preview(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """(the prediction y^ [] of `step` at x [d], whether the state has to grow first [])."""
+    """(the prediction y^ [] of `step` at x [d], whether the state must grow first [])."""
     _, prediction, info = forecaster.step(state, x, jnp.full((), jnp.nan, x.dtype), key)
     return prediction, info.overflow
 
 
 def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
     """`preview` at every row of xs [n,d] from the same state: (predictions [n], whether the state
-    has to grow for any row [])."""
+    must grow for any row [])."""
 
     def preview_row(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)

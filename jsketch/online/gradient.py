@@ -65,6 +65,7 @@ class FOGD(Forecaster):
         """The state with random features; x [d] is an example. Raises ValueError for invalid
         settings."""
         checks.settings(self)
+        # D frequencies [d], and 2D weights
         x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
         features = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
         return GradientState(features, jnp.zeros(2 * self.count, x.dtype))
@@ -146,14 +147,14 @@ class NOGD(GrowingBlocks):
         z = self._features(state, x[None])[0]
         points = put_if(joins, state.points, state.used, x)
         joined = newton.join(
-            state.basis,
-            state.used,
-            z,
-            self.kernel.diag(x[None])[0],
-            self.kernel,
-            kors.fill_unused(points, state.used + 1, x),
-            state.weights,
-            lambda weights, rotation: matmul(rotation.rows, weights),
-            joins,
+            basis=state.basis,
+            slot=state.used,
+            z=z,
+            diag=self.kernel.diag(x[None])[0],
+            kernel=self.kernel,
+            points=kors.fill_unused(points, state.used + 1, x),
+            state=state.weights,
+            rotate=lambda weights, rotation: matmul(rotation.rows, weights),
+            joins=joins,
         )
         return NOGDState(points, joined.basis, joined.state, state.used + joins.astype(jnp.int32))

@@ -45,7 +45,7 @@ class KernelAWV(KernelForecaster):
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         size = self.capacity
-        x = self._check_init(x, lambda d: size * (size + d), capacity=size)
+        x = self._checked_example(x, lambda d: size * (size + d), capacity=size)
         return KernelState(
             points=jnp.zeros((size, *x.shape), x.dtype),
             inverse=jnp.eye(size, dtype=x.dtype),

@@ -142,7 +142,7 @@ class Mixture(Forecaster):
             )
 
         result = advance_to(jnp.asarray(limit, jnp.int32))
-        ends = result[2]
+        _, _, ends, _ = result
         done = ends.min()
         # the blocks of experts with different dictionaries may end at different examples; then all
         # experts learn the block again, up to the first of these ends
@@ -161,16 +161,16 @@ class Mixture(Forecaster):
     def grow(self, state: MixtureState) -> MixtureState:
         """The same state with more capacity for every expert. Raises ValueError if the experts need
         different capacities."""
-        grown = [
+        states = [
             expert.grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
             for g, expert in enumerate(self._experts(len(state.log_weights)))
         ]
-        if len({tuple(leaf.shape for leaf in jax.tree.leaves(expert)) for expert in grown}) > 1:
+        if len({tuple(leaf.shape for leaf in jax.tree.leaves(new)) for new in states}) > 1:
             raise ValueError(
                 f"the experts of this grid over {sorted(self.grid)} need different capacities,"
                 " which one mixture does not support: use a forecaster with a larger capacity."
             )
-        return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
+        return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *states))
 
     def _experts(self, count: int) -> list[Any]:
         return [
@@ -193,10 +193,10 @@ class Mixture(Forecaster):
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """(state, y^ [n], info) after a block of labels y [n], from the predictions [G,n], the new
         states and the infos of the experts."""
-        infinite = jnp.isinf(y).any()
+        any_infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
         # an infinite label makes the info of every expert nonfinite, and excludes none
-        log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
+        log_weights = jnp.where(infos.nonfinite & ~any_infinite, -jnp.inf, log_weights)
         # without normalization large sums of losses would absorb their differences
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
@@ -207,7 +207,7 @@ class Mixture(Forecaster):
         info = MixtureInfo(
             dictionary_size=infos.dictionary_size.max(),
             overflow=overflow,
-            nonfinite=(infinite & ~overflow) | new.diverged.all(),
+            nonfinite=(any_infinite & ~overflow) | new.diverged.all(),
             diverged=new.diverged & ~state.diverged,
         )
         return new, prediction, info
@@ -222,9 +222,9 @@ class Mixture(Forecaster):
         predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        after = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
-        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return after[:, -1], self._combine(jnp.where(excluded, -jnp.inf, before), predictions)
+        updated = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
+        earlier = jnp.concatenate([log_weights[:, None], updated[:, :-1]], axis=1)
+        return updated[:, -1], self._combine(jnp.where(excluded, -jnp.inf, earlier), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """The prediction y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""

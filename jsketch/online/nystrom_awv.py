@@ -35,7 +35,7 @@ LEAST_ROWS = 64  # the least capacity for examples: the block size of `prequenti
 
 
 def _round_up_to_chunks(rows: int) -> int:
-    """At least `rows` and LEAST_ROWS; above one chunk, whole chunks."""
+    """A capacity of at least `rows` and LEAST_ROWS; above CHUNK, a multiple of CHUNK."""
     return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
 
 
@@ -72,7 +72,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         size, memory = self.capacity, self.memory
-        x = self._check_init(
+        x = self._checked_example(
             x,
             lambda d: size * (3 * size + d) + memory * (d + 1) * self.remember,
             capacity=size,
@@ -152,15 +152,15 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         lam = jnp.asarray(self.regularization, arrival.k.dtype)
         points = kors.fill_unused(dictionary.points, dictionary.used, x)
         joined, z = newton.join_first(
-            state.basis,
-            state.dictionary.used,
-            arrival.k,
-            x,
-            self.kernel,
-            points,
-            _Posterior(state.inverse, state.weights, lam),
-            _rotate,
-            arrival.joins,
+            basis=state.basis,
+            slot=state.dictionary.used,
+            k=arrival.k,
+            x=x,
+            kernel=self.kernel,
+            points=points,
+            state=_Posterior(state.inverse, state.weights, lam),
+            rotate=_rotate,
+            joins=arrival.joins,
         )
         basis, v, is_new = joined.basis, joined.direction, joined.direction.any()
         sums = self._sums(state, points, joined.dual, is_new)

@@ -44,7 +44,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         size = self.capacity
-        x = self._check_init(x, lambda d: size * (3 * size + d), capacity=size)
+        x = self._checked_example(x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)
         return base.empty_dictionary(x, size, self.regularization, key)
 
@@ -74,15 +74,15 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         the dictionary, A and the weights restart."""
         dictionary = arrival.dictionary
         joined, z = newton.join_first(
-            state.basis,
-            state.dictionary.used,
-            arrival.k,
-            x,
-            self.kernel,
-            kors.fill_unused(dictionary.points, dictionary.used, x),
-            None,
-            lambda state, rotation: state,
-            arrival.joins,
+            basis=state.basis,
+            slot=state.dictionary.used,
+            k=arrival.k,
+            x=x,
+            kernel=self.kernel,
+            points=kors.fill_unused(dictionary.points, dictionary.used, x),
+            state=None,  # the weights restart, and nothing is rotated
+            rotate=lambda state, rotation: state,
+            joins=arrival.joins,
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(
@@ -107,7 +107,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
-        # carry: [G; L], Z u, moves with u = u_0 - moves @ D, scaled with updates = scaled @ D, y^
+        # carry: [G; L]; Z u; moves, u = u_0 - moves @ D; scaled, updates = scaled @ D; y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

@@ -178,8 +178,8 @@ def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
     panel = lax.fori_loop(zero, jnp.asarray(size, jnp.int32), column, panel)
     panel = panel / jnp.sqrt(jnp.diagonal(panel))[:, None]
     upper, inverse = panel[:, :size], panel[:, size:]
-    strict = jnp.where(active[None, :], jnp.triu(upper, 1).T, 0)
-    return strict + jnp.diag(jnp.diagonal(upper)), inverse
+    triangle = jnp.where(active[None, :], jnp.triu(upper, 1).T, 0)
+    return triangle + jnp.diag(jnp.diagonal(upper)), inverse
 
 
 def _eliminate_by_cholesky(columns: Array, active: Array) -> Array:
@@ -191,6 +191,6 @@ def _eliminate_by_cholesky(columns: Array, active: Array) -> Array:
     columns = lax.linalg.triangular_solve(
         factor, jnp.where(active[None, :], columns, 0), lower=True, transpose_a=True
     )
-    strict = jnp.tril(columns[:size], -1)
-    root = jnp.sqrt(jnp.diagonal(gram) - jnp.square(strict).sum(1))
-    return jnp.concatenate([strict + root[:, None] * identity, columns[size:]])
+    triangle = jnp.tril(columns[:size], -1)
+    root = jnp.sqrt(jnp.diagonal(gram) - jnp.square(triangle).sum(1))
+    return jnp.concatenate([triangle + root[:, None] * identity, columns[size:]])

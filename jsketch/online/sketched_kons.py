@@ -62,7 +62,7 @@ class SketchedKONS(KernelForecaster):
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         size = self.capacity
         # numbers in the two [M, M] factors and the two [., d] arrays of points
-        x = self._check_init(x, lambda d: 2 * size * (size + d), capacity=size)
+        x = self._checked_example(x, lambda d: 2 * size * (size + d), capacity=size)
         zeros = jnp.zeros(size, x.dtype)
         return SketchedState(
             points=jnp.zeros((size, *x.shape), x.dtype),

@@ -77,7 +77,7 @@ def observe(
     has_row = is_row_of_arm.any()
     overflow = observed & ~has_row & (exact.used >= size)
     observed = observed & ~overflow
-    is_new, repeated = observed & ~has_row, observed & has_row
+    is_new, is_repeat = observed & ~has_row, observed & has_row
 
     arm_slot = jnp.argmax(is_row_of_arm).astype(jnp.int32)
     slot = jnp.where(has_row, arm_slot, jnp.minimum(exact.used, size - 1))
@@ -98,7 +98,7 @@ def observe(
     root = jnp.sqrt(pivot)
     row = jnp.where(is_new, covariance / root, exact.basis[slot])
     inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
-    repeat_direction = jnp.where(repeated, direction, 0)
+    repeat_direction = jnp.where(is_repeat, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
     new_variance = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(
@@ -116,19 +116,21 @@ def observe(
     ), overflow
 
 
-def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLike) -> Array:
+def condition(exact: Exact, prior_draws: Array, normals: Array, regularization: ArrayLike) -> Array:
     """Draws [B,A] at all arms from N(0, posterior covariance in leverage units), by Matheron's rule
-    from draws `prior` [B,A] of the prior process and standard normals [B,N].
+    from draws `prior_draws` [B,A] of the prior process and standard normals [B,N].
 
     The rule subtracts from every draw the posterior mean given the values of the draw at the pulled
     arms plus noise, which has the variance of the noise of an arm's average reward.
     """
-    regularization = jnp.asarray(regularization, prior.dtype)
+    regularization = jnp.asarray(regularization, prior_draws.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
-    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normal
-    values = jnp.where(in_use[None, :], prior[:, exact.pulled] + noise, 0)
+    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normals
+    values = jnp.where(in_use[None, :], prior_draws[:, exact.pulled] + noise, 0)
     solved = matmul(values, exact.inverse_root.T)
-    return (prior - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(regularization)
+    return (prior_draws - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(
+        regularization
+    )
 
 
 def hallucinate(

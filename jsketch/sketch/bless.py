@@ -54,15 +54,15 @@ def _pad(x: np.ndarray) -> jnp.ndarray:
 
 
 def _scaled_gram(
-    kernel: Any, x: np.ndarray, n_x: np.ndarray, y: np.ndarray, n_y: np.ndarray
+    kernel: Any, x: np.ndarray, counts_x: np.ndarray, y: np.ndarray, counts_y: np.ndarray
 ) -> np.ndarray:
-    """The matrix of sqrt(n_i n_j) k(x_i,y_j), for counts n_x and n_y of evaluations."""
+    """The matrix of sqrt(n_i n_j) k(x_i,y_j), where counts_x has the n_i and counts_y the n_j."""
     if len(x) == 0 or len(y) == 0:
         return np.zeros((len(x), len(y)))
     gram = np.array(_gram(kernel, _pad(x), _pad(y)), float)[: len(x), : len(y)]
     # in place, because the matrix may be large
-    gram *= np.sqrt(n_x)[:, None]
-    gram *= np.sqrt(n_y)
+    gram *= np.sqrt(counts_x)[:, None]
+    gram *= np.sqrt(counts_y)
     return gram
 
 
@@ -85,8 +85,8 @@ def leverage_scores(
     diag = _scaled_diag(kernel, x, n)
     if len(dictionary.rows) == 0:  # SciPy 1.13 does not solve empty systems
         return np.clip(diag / regularization, 0, 1)
-    chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
-    cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
+    chosen, chosen_counts = x[dictionary.rows], n[dictionary.rows]
+    cross = _scaled_gram(kernel, chosen, chosen_counts, x, n)
     noise, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
     root, ratio = _factor(cross[:, dictionary.rows], noise, rounding)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
@@ -141,7 +141,7 @@ def bless(
         )
     if regularization <= 0:
         raise ValueError(f"regularization must be above 0; {regularization} was given.")
-    random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first_lam = max(float(diag.sum()), 2 * regularization)
     # smaller regularizations have the same scores up to rounding errors
@@ -149,7 +149,7 @@ def bless(
     levels = max(2, int(np.ceil(np.log(first_lam / last_lam))))  # one for each factor e
     dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first_lam, last_lam, levels):
-        dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), random)
+        dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), rng)
     return dictionary
 
 
@@ -160,20 +160,20 @@ def _draw_level(
     diag: np.ndarray,
     dictionary: WeightedDictionary,
     lam: float,
-    random: np.random.Generator,
+    rng: np.random.Generator,
 ) -> WeightedDictionary:
     """The dictionary of one level. Candidates are drawn by the bound k/(k + lam) on their scores,
     and the dictionary from the candidates by estimated scores. Empty draws are repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
     for _ in range(DRAWS):
-        candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
+        candidates = np.flatnonzero(rng.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
             continue
         rows = np.concatenate([candidates, dictionary.rows])
         previous = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
         scores = leverage_scores(kernel, x[rows], n[rows], previous, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
-        accepted = random.uniform(size=len(candidates)) * bound[candidates] < probability
+        accepted = rng.uniform(size=len(candidates)) * bound[candidates] < probability
         if accepted.any():
             return WeightedDictionary(candidates[accepted], probability[accepted])
     # after DRAWS empty draws the scores of this level are nearly zero, or are rounding errors

@@ -38,9 +38,9 @@ class Dictionary:
 
 def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
     """(the dictionary of the `inducing` [A] arms, whether their number exceeds the capacity [])."""
-    running = rows.running_count(inducing)
-    index, mask = rows.compact(running, 0, capacity)
-    return Dictionary(index=index, mask=mask), rows.total(running) > capacity
+    counts = rows.running_count(inducing)
+    index, mask = rows.compact(counts, 0, capacity)
+    return Dictionary(index=index, mask=mask), rows.total(counts) > capacity
 
 
 def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = ONE_DEVICE) -> Array:
@@ -64,15 +64,15 @@ def sum_outside(
     The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
     the sum plus a chunk of n arms. Pull counts and reward sums of padding are zero.
     """
-    running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
+    counts = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
 
     def add_chunk(i: Array, total: Sums) -> Sums:
-        index, valid = rows.compact(running, i * size, size)
+        index, valid = rows.compact(counts, i * size, size)
         pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
         return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
 
-    return lax.fori_loop(0, -(-rows.total(running) // size), add_chunk, start)
+    return lax.fori_loop(0, -(-rows.total(counts) // size), add_chunk, start)
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
@@ -94,11 +94,11 @@ def extend(
     growth: ArrayLike,
     rows: Rows = ONE_DEVICE,
 ) -> tuple[Array, Array]:
-    """(the arms [A] bool of the dictionary, extended by the arms where added [A] is true; whether
-    the extended dictionary replaces a fresh draw []).
+    """(the arms [A] bool of the extended dictionary, whether it replaces a new draw []). The
+    extended dictionary also has the arms where `added` [A] is true.
 
-    It does so if its size is at most (1 + growth) times the expected size of a draw with the
-    inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
+    It replaces a draw if its size is at most (1 + growth) times the expected size of a draw with
+    the inclusion probabilities [A]. A dictionary to which every newly pulled arm is added stays as
     accurate as at its last draw (THEORY 3.6). With a growth below 0 dictionaries are always drawn,
     as in the papers.
     """

@@ -34,9 +34,9 @@ LARGEST_GRID = 100_000  # the largest number of frequencies of a grid
 LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times an input's spread
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
 # pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
-HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
-MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
-HALF_PI_PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
+PART_1 = Fraction(round(HALF_PI * 2**32), 2**32)
+PART_2 = Fraction(round((HALF_PI - PART_1) * 2**64), 2**64)
+HALF_PI_PARTS = (float(PART_1), float(PART_2), float(HALF_PI - PART_1 - PART_2))
 TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 
@@ -118,9 +118,9 @@ class QuadratureFourier(struct.Settings):
         products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
         products = products.reshape(-1, inputs).prod(1)
         # row i and row -1-i are negatives of each other
-        half = -(-len(grid) // 2)
-        half_weights = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
-        frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype)
+        n_half = -(-len(grid) // 2)
+        half_weights = np.where(np.arange(n_half) == len(grid) - n_half, 1, 2) * products[:n_half]
+        frequencies = jnp.asarray(np.sqrt(2) * grid[:n_half], dtype)
         frequencies = frequencies / aligned(jnp.asarray(kernel.lengthscale, dtype), frequencies)
         return Fourier(frequencies, jnp.asarray(half_weights / half_weights.sum(), dtype))
 
@@ -137,7 +137,7 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
     rest = phase
     for part in HALF_PI_PARTS:
         rest = rest - quotient * part
-    # rounding errors may put the rest of a huge phase far outside the interval
+    # rounding errors may put the rest of a huge phase far outside the interval; 0.8 > pi/4
     rest = jnp.clip(rest, -0.8, 0.8)
     square = rest * rest
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)

@@ -141,6 +141,6 @@ def _new_direction(rows: Array, z: Array) -> Array:
         return v / jnp.where(length > 0, length, 1)
 
     direction = unit(unit(z))
-    # if there is no such part, the direction consists of rounding errors within the span
+    # without such a part the direction is rounding errors within the span, and the share is near 0
     share = jnp.square(direction).sum() - jnp.square(matmul(direction, rows)).sum()
     return jnp.where(share > 0.5, direction, 0)

@@ -1,5 +1,6 @@
-"""Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2
-(BKB eq. 3). z is defined up to a rotation, on which posteriors do not depend (THEORY 9.2)."""
+"""Nystrom features of a dictionary S: z(x) = (K_S^+)^{1/2} k_S(x), and the residual
+k(x,x) - |z(x)|^2 (BKB eq. 3). z is defined up to a rotation, on which posteriors do not depend
+(THEORY 9.2)."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     diagonal = jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
     core = diagonal + coordinates[:, None] * coordinates[None, :]
     values, vectors = jnp.linalg.eigh(core)
+    # smaller eigenvalues are rounding errors
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)
     energies = jnp.flip(values[1:]) - loss

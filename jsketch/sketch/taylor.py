@@ -113,8 +113,8 @@ def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
     monomial of the previous degree.
 
     The monomials of a degree are ordered by the largest number of their inputs, so that monomials
-    without an input above i come first. Each monomial of the next degree with
-    largest input i is x_i times one of these.
+    without an input above i come first. Each monomial of the next degree with largest input i is
+    x_i times one of these.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)
