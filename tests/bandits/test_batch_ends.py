@@ -81,7 +81,7 @@ def test_a_nan_variance_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_those_of_lemma_3():
-    """The bound of `guaranteed` sums squares of the full or of the embedded covariance, the larger sum."""
+    """The bound of `guaranteed` sums squares of full or of embedded covariances, the larger sum."""
     n_different = 0
     for seed in range(16):
         p = Problem(seed)

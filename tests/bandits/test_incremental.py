@@ -54,7 +54,7 @@ def test_updates_match_a_refresh_from_scratch(regularization, stride):
 
 
 def test_overflow_and_near_duplicates_are_reported():
-    """`update` returns (accurate, whether all arms fit the capacity 4). Arm 6 is 1e-6 from arm 0."""
+    """`update` returns (accurate, whether the capacity 4 suffices). Arm 6 is 1e-6 from arm 0."""
     x = np.concatenate([np.arange(6.0), [1e-6]])[:, None]
     kernel = kernels.Gaussian(0.5)
     state = BBKB(kernel=kernel, capacity=4).init(Arms(x), KEY)

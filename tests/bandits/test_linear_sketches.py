@@ -48,7 +48,7 @@ def sketch_of(points, size):
 
 @pytest.mark.parametrize("size", [1, 4, 9, 12])
 def test_frequent_directions_keep_their_guarantee(size):
-    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for data A, its sketch S of m rows (`size`),
+    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for data A, its sketch S of m rows,
     and A_k, the best approximation of A of rank k, for every k."""
     scales = 0.8 ** np.arange(9)
     points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales

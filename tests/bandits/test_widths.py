@@ -150,7 +150,7 @@ GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """The comparison is made before and after each batch, for dictionaries of some or of all arms."""
+    """They match before and after each batch, for dictionaries of some or of all arms."""
     bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)

@@ -11,6 +11,7 @@ from jsketch.kernels import stationary
 
 X = np.random.default_rng(0).standard_normal((7, 3))
 Y = np.random.default_rng(1).standard_normal((5, 3))
+# D and DS are distances of points and of points divided by the lengthscales S
 D = np.sqrt(np.square(X[:, None] - Y[None]).sum(-1))
 S = np.array([0.5, 1.0, 2.0])
 DS = np.sqrt(np.square((X / S)[:, None] - (Y / S)[None]).sum(-1))
@@ -70,25 +71,25 @@ def test_both_ways_to_compute_distances_agree(name, spread, offset):
     x = jnp.asarray(x + offset)
     kernel, slope = SLOPES[name]
     assert x.shape[0] ** 2 >= stationary.DIRECT_ENTRIES
-    whole = kernel.gram(x, x)
-    rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
+    large_table = kernel.gram(x, x)
+    small_tables = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
     eps = np.finfo(float).eps
     # two squares and a product, each of |x|^2 at most and rounded once or twice
     error = 4 * eps * float(jnp.square(x - x.mean(0, keepdims=True)).sum(1).max())
-    np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
+    np.testing.assert_allclose(large_table, small_tables, rtol=0, atol=slope * error + 4 * eps)
 
 
-def clusters(gap, count=600, inputs=4):
-    """Points [count, inputs] of spread 0.1 in two clusters at the distance `gap`."""
+def clusters(gap, n_points=600, dimension=4):
+    """Points [n_points, dimension] of spread 0.1 in two clusters at the distance `gap`."""
     random = np.random.default_rng(0)
-    centre = random.integers(0, 2, (count, 1)) * gap / np.sqrt(inputs)
-    return centre + 0.1 * random.standard_normal((count, inputs))
+    centre = random.integers(0, 2, (n_points, 1)) * gap / np.sqrt(dimension)
+    return centre + 0.1 * random.standard_normal((n_points, dimension))
 
 
-@pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
-def test_distances_to_one_point_are_accurate(count, inputs):
+@pytest.mark.parametrize(("n_points", "dimension"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
+def test_distances_to_one_point_are_accurate(n_points, dimension):
     """Distances of points centred at their mean would have a median error of 1% in a cluster."""
-    x = clusters(100.0, count, inputs).astype(np.float32)
+    x = clusters(100.0, n_points, dimension).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 
