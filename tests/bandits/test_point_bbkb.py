@@ -14,9 +14,7 @@ from jsketch.contrib import partition
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
 OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
-BANDIT = PointBBKB(
-    kernels.Gaussian(0.7), 0.01, noise_std=0.05, ratio=1.0, max_batch=1, norm_bound=2.0
-)
+BANDIT = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
 
@@ -177,9 +175,7 @@ def test_the_variation_of_a_cell_bounds_changes_of_functions():
     for _ in range(20):
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
-        points_in_cells = centre + half * random.uniform(-1, 1, (20, 2))
-        change_in_kernel = np.asarray(
-            kernel.gram(points_in_cells, points) - kernel.gram(centre, points)
-        )
+        x = centre + half * random.uniform(-1, 1, (20, 2))
+        change_in_kernel = np.asarray(kernel.gram(x, points) - kernel.gram(centre, points))
         differences = change_in_kernel @ weights
         assert (np.abs(differences) <= variation * (1 + 1e-9)).all()

@@ -95,12 +95,12 @@ def test_regret_is_below_the_theorems_bound(batched):
     for seed in range(SEEDS):
         variances, _ = batched.exact_variances(seed)
         f, trace = batched.f[seed], batched.trace
-        regret, variance_sum = f.max() - f[trace.arm[seed]], variances.sum()
-        bound = NOISE * (variance_sum + np.log(1 / DELTA)) + np.sqrt(LAM * NORM**2 * variance_sum)
+        regret, s = f.max() - f[trace.arm[seed]], variances.sum()
+        bound = NOISE * (s + np.log(1 / DELTA)) + np.sqrt(LAM * NORM**2 * s)
         bound = np.sqrt(HORIZON) * bound
         n_within_bound += regret.sum() <= 55 * RATIO**3 * bound
         n_without_factor += regret.sum() <= bound
-        n_first_term += regret.sum() <= NOISE * np.sqrt(HORIZON * variance_sum)
+        n_first_term += regret.sum() <= NOISE * np.sqrt(HORIZON * s)
         step_bound = 2 * trace.width[seed] * np.sqrt(3 * variances)
         n_below_steps += (regret <= step_bound).all()
         n_below_twentieth += (regret <= step_bound / 20).all()

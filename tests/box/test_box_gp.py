@@ -213,11 +213,7 @@ def hartmann(x):
 
 CUBE = Box(jnp.zeros(6), jnp.ones(6))
 HARTMANN = boxes.BoxProblem(
-    CUBE,
-    maximum=jnp.array(3.322368011415515),
-    maximiser=jnp.zeros(6),  # not used
-    noise_std=0.0,
-    function=hartmann,
+    CUBE, jnp.array(3.322368011415515), maximiser=jnp.zeros(6), noise_std=0.0, function=hartmann
 )
 
 

@@ -144,7 +144,7 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     model, scaling = flat_model(optimizer), end.scaling
     g, targets, u2 = [], [], []
     value_and_gradient = jax.jit(jax.value_and_grad(model.value))
-    for i, (state, _, _) in enumerate(past_rounds[1:], EQ5["initial"]):
+    for i, (state, _, _) in enumerate(past_rounds[1:], 3):
         value, gradient = value_and_gradient(state.centre, scaling.inputs(end.history.x[i]))
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
@@ -172,8 +172,8 @@ def test_scaling_is_inverted():
     np.testing.assert_allclose(scaling.points(scaling.inputs(past.x)), past.x, atol=1e-14)
     np.testing.assert_allclose(scaling.rewards(scaling.values(past.y)), past.y, rtol=1e-12)
     np.testing.assert_allclose(scaling.inputs(PROBLEM.domain.lower), -np.ones(3))
-    initial_values = scaling.values(past.y[:3])
-    np.testing.assert_allclose([initial_values.mean(), initial_values.std()], [0, 1], atol=1e-12)
+    values = scaling.values(past.y[:3])
+    np.testing.assert_allclose([values.mean(), values.std()], [0, 1], atol=1e-12)
 
 
 @each
@@ -228,8 +228,8 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
     state, _, _ = rounds(optimizer)[0][-1]
     ball, zeros = optimizer.ball(state), jnp.zeros(len(state.gradients))
     form = balls.whitened_form(model, ball)
-    random_gradients = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
-    for gradient in [*random_gradients, *state.gradients[:2]]:
+    normals = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
+    for gradient in [*normals, *state.gradients[:2]]:
         u = ball.sigma.inverse_root_transposed(gradient)
         w = ball.displacement(u / jnp.linalg.norm(u))
         step = form.direction(balls.Displacement(gradient, zeros))
@@ -243,7 +243,7 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
     assert not np.asarray(zero_step.w).any() and not np.asarray(zero_step.image).any()
     # where the squares of a gradient underflow, the step is short and never leaves the ball
     for magnitude in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
-        step = form.start(magnitude * random_gradients[1])
+        step = form.start(magnitude * normals[1])
         assert float(ball.sigma.squared_norm(step.w)) <= float(ball.beta) * (1 + 1e-9)
 
 
@@ -303,9 +303,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     )
     grid, model = jnp.linspace(-2, 2, 4001)[:, None], flatten(linear, jnp.zeros(1))
     maximum = jax.vmap(partial(linear.apply, truth))(grid).max()
-    problem = boxes.BoxProblem(
-        line, maximum, jnp.zeros(1), noise_std=0.0, function=partial(linear.apply, truth)
-    )
+    problem = boxes.BoxProblem(line, maximum, jnp.zeros(1), 0.0, partial(linear.apply, truth))
     for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
         ball, x = optimizer.ball(state), query.x[0]
         assert float(ball.sigma.squared_norm(ball.centre - truth)) <= float(ball.beta) * (1 + 1e-9)

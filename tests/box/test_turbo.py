@@ -79,7 +79,7 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
         assert (np.abs(u - np.asarray(data.u[centre])) <= 0.05 + 1e-12).all()
 
 
-def matern_and_factor(x, y, scales, outputscale):
+def matern(x, y, scales, outputscale):
     """The Matern 5/2 kernel, and the factor exp(-s) (1 + s) of its derivatives; s = sqrt(5) r."""
     r = np.sqrt((((x[:, None] - y) / scales) ** 2).sum(2))
     s = np.sqrt(5) * r
@@ -91,15 +91,15 @@ def numpy_fit(x, y):
     low = np.array([0.005] * x.shape[1] + [0.05, 5e-4])
     high = np.array([2.0] * x.shape[1] + [20.0, 0.2])
     fraction = (np.array([0.5] * x.shape[1] + [1.0, 0.005]) - low) / (high - low)
-    parameters = np.concatenate([[0.0], np.log(fraction / (1 - fraction))])
-    m, v = np.zeros_like(parameters), np.zeros_like(parameters)  # Adam's moments
+    theta = np.concatenate([[0.0], np.log(fraction / (1 - fraction))])
+    m, v = np.zeros_like(theta), np.zeros_like(theta)  # Adam's moments
     for step in range(1, 51):
-        squashed = 1 / (1 + np.exp(-parameters[1:]))
+        squashed = 1 / (1 + np.exp(-theta[1:]))
         values = low + (high - low) * squashed
         scales, outputscale, noise = values[:-2], values[-2], values[-1]
-        k, slope = matern_and_factor(x, x, scales, outputscale)
+        k, slope = matern(x, x, scales, outputscale)
         inverse = np.linalg.inv(k + noise * np.eye(len(x)))
-        w = inverse @ (y - parameters[0])
+        w = inverse @ (y - theta[0])
         by_k = (np.outer(w, w) - inverse) / 2
         squares = (x[:, None] - x) ** 2 / scales**3
         partials = [*(by_k[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
@@ -108,12 +108,12 @@ def numpy_fit(x, y):
         gradient = -gradient / len(x)
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)
-        parameters = parameters - rate * m / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-    values = low + (high - low) / (1 + np.exp(-parameters[1:]))
-    return parameters[0], values[:-2], values[-2], values[-1]
+        theta = theta - rate * m / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+    values = low + (high - low) / (1 + np.exp(-theta[1:]))
+    return theta[0], values[:-2], values[-2], values[-1]
 
 
-def data_with_outlier(n, capacity):
+def outlier_data(n, capacity):
     """(data of n points in `capacity` slots, u [n,3], y [n]). Point 1 is an outlier."""
     random = np.random.default_rng(n)
     u = random.uniform(size=(capacity, 3))
@@ -134,7 +134,7 @@ FIT = jax.jit(
 @pytest.mark.parametrize("n", [40, 41])
 def test_the_fit_is_that_of_the_paper(n):
     """The centre is the median, the mean is fitted, and the start and the steps are fixed."""
-    data, u, y = data_with_outlier(n, 50)
+    data, u, y = outlier_data(n, 50)
     assert float(data.centre) == pytest.approx(np.median(y), rel=1e-14)
     assert float(data.spread) == pytest.approx(y.std(), rel=1e-14)
     model = FIT(data)
@@ -148,7 +148,7 @@ def test_the_fit_is_that_of_the_paper(n):
 def test_draws_have_the_joint_posterior_of_noisy_values():
     """6 means and 21 covariances of 20,000 draws at 6 points are within 5 standard errors of the
     posterior of noisy values. A correct implementation fails with probability 2e-5."""
-    data, u, y = data_with_outlier(40, 50)
+    data, u, y = outlier_data(40, 50)
     numbers = regression.Hyperparameters(
         jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05)
     )
@@ -159,7 +159,7 @@ def test_draws_have_the_joint_posterior_of_noisy_values():
     )(points)
 
     def k(a, b):
-        return matern_and_factor(a, b, np.asarray(numbers.lengthscale), 1.3)[0]
+        return matern(a, b, np.asarray(numbers.lengthscale), 1.3)[0]
 
     gain = k(points, u) @ np.linalg.inv(k(u, u) + 0.05 * np.eye(40))
     mean = 0.7 + gain @ ((y - np.median(y)) / y.std() - 0.7)
@@ -168,7 +168,7 @@ def test_draws_have_the_joint_posterior_of_noisy_values():
     check_law(draws, mean, covariance, mean_errors=5, covariance_errors=5)
 
 
-class PaperCounters:
+class Counters:
     """The counters of the paper (Section 2, numbers of THEORY 8.5) in Python, for batches of B."""
 
     def __init__(self, d, batch):
@@ -193,13 +193,9 @@ class PaperCounters:
 @pytest.mark.parametrize(("d", "batch"), [(2, 1), (7, 3), (10, 5), (10, 4), (3, 8)])
 def test_regions_have_the_lengths_of_the_papers_counters(d, batch):
     random = np.random.default_rng(d)
-    counters = PaperCounters(d, batch)
-    regions = trust_regions.new_regions(
-        design=jnp.zeros(1, jnp.int32),
-        first=jnp.zeros((), jnp.int32),
-        points=jnp.zeros((1, 5, d)),
-        bounds=trust_regions.BOUNDS,
-    )
+    counters = Counters(d, batch)
+    zero, points = jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d))
+    regions = trust_regions.new_regions(zero[None], zero, points, trust_regions.BOUNDS)
     best, lengths = -np.inf, []
     after_round = jax.jit(trust_regions.after_round)
     for step in range(150):
@@ -209,10 +205,7 @@ def test_regions_have_the_lengths_of_the_papers_counters(d, batch):
         values = best_or_zero + random.choice([-1.0, 5e-4 * abs(best_or_zero)], size=batch)
         values[0] = best_or_zero + 1.0 if success else values[0]
         regions = after_round(
-            regions,
-            best=jnp.array([best]),
-            new_best=jnp.array([values.max()]),
-            evaluated=jnp.array([batch], jnp.int32),
+            regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32)
         )
         restarts_now = counters.tell(list(values))
         best = max(best, values.max())
@@ -232,7 +225,7 @@ def test_runs_have_the_regions_of_the_papers_counters():
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
-    counters, x, y, n_initial_left, restarts = PaperCounters(2, 3), [], [], 6, 0
+    counters, x, y, n_initial_left, restarts = Counters(2, 3), [], [], 6, 0
     while int(state.history.count) < 60:
         query = ask(state, jax.random.fold_in(KEY, len(x)))
         count = int(query.size)
@@ -251,7 +244,7 @@ def test_runs_have_the_regions_of_the_papers_counters():
             n_initial_left -= count
             counters.best = max(y)
         elif counters.tell(y[-count:], least_length=0.3):
-            counters, x, y, n_initial_left, restarts = PaperCounters(2, 3), [], [], 6, restarts + 1
+            counters, x, y, n_initial_left, restarts = Counters(2, 3), [], [], 6, restarts + 1
         assert float(info.length[0]) == counters.length
         assert int(state.regions.design[0]) == n_initial_left
     assert restarts > 1
@@ -267,14 +260,14 @@ def test_several_regions_share_the_initial_points_and_compete():
     regions_used = set()
     for t in range(6):
         query = ask(state, jax.random.fold_in(KEY, t))
-        query_regions = np.asarray(query.region)[np.asarray(query.mask)]
-        regions_used |= set(query_regions.tolist())
+        regions = np.asarray(query.region)[np.asarray(query.mask)]
+        regions_used |= set(regions.tolist())
         points = np.asarray(query.x)[np.asarray(query.mask)]
         assert len(np.unique(points, axis=0)) == len(points)
         state, _ = tell(state, query, jax.vmap(problem.value)(query.x), KEY)
         count = int(state.history.count)
-        owners = state.owner[count - len(query_regions) : count]
-        np.testing.assert_array_equal(owners, query_regions)
+        owners = state.owner[count - len(regions) : count]
+        np.testing.assert_array_equal(owners, regions)
     assert regions_used == {0, 1}
 
 

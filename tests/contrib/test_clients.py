@@ -203,16 +203,11 @@ class RandomBandit:
         return jax.random.randint(key, (), 0, 10**6)
 
     def tell(self, state, x, y, key):
-        false, zero = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-        return jax.random.uniform(key), Info(
-            batch_size=zero,
-            observed=zero,
-            dictionary_size=zero,
-            width=y,
-            overflow=false,
-            truncated=false,
-            nonfinite=false,
+        counts = dict.fromkeys(
+            ("batch_size", "observed", "dictionary_size"), jnp.zeros((), jnp.int32)
         )
+        flags = dict.fromkeys(("overflow", "truncated", "nonfinite"), jnp.zeros((), bool))
+        return jax.random.uniform(key), Info(**counts, width=y, **flags)
 
 
 def test_independent_clients_have_different_keys():

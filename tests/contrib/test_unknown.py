@@ -46,8 +46,7 @@ def deviation(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """At the large delta of BANDIT a candidate is ruled out within T rounds. Candidate g
-    chooses the arm of a round."""
+    """At the large delta of BANDIT a candidate is ruled out within T rounds."""
     bandit, delta = BANDIT.replace(rule=rule), BANDIT.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)

@@ -79,17 +79,17 @@ def test_both_ways_to_compute_distances_agree(name, spread, offset):
     np.testing.assert_allclose(large_table, small_tables, rtol=0, atol=slope * error + 4 * eps)
 
 
-def clusters(gap, n_points=600, dimension=4):
-    """Points [n_points, dimension] of spread 0.1 in two clusters at the distance `gap`."""
+def clusters(gap, n=600, d=4):
+    """Points [n, d] of spread 0.1 in two clusters at the distance `gap`."""
     random = np.random.default_rng(0)
-    centre = random.integers(0, 2, (n_points, 1)) * gap / np.sqrt(dimension)
-    return centre + 0.1 * random.standard_normal((n_points, dimension))
+    centre = random.integers(0, 2, (n, 1)) * gap / np.sqrt(d)
+    return centre + 0.1 * random.standard_normal((n, d))
 
 
-@pytest.mark.parametrize(("n_points", "dimension"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
-def test_distances_to_one_point_are_accurate(n_points, dimension):
+@pytest.mark.parametrize(("n", "d"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
+def test_distances_to_one_point_are_accurate(n, d):
     """Distances of points centred at their mean would have a median error of 1% in a cluster."""
-    x = clusters(100.0, n_points, dimension).astype(np.float32)
+    x = clusters(100.0, n, d).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 

@@ -104,22 +104,20 @@ def test_products_with_few_rows_are_those_of_numpy():
 
 def test_cond_per_run_changes_the_runs_that_need_it_in_one_call():
     needed = jnp.array([[False, True], [False, False]])
-    values, increments = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
+    values, steps = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
     calls = []
 
-    def change(values, increments):
+    def change(values, steps):
         jax.debug.callback(lambda: calls.append(1))
-        return values + increments
+        return values + steps
 
-    def one(needed, values, increments):
-        return linalg.cond_per_run(needed, change, values, increments), linalg.any_over_vmap(needed)
+    def one(needed, values, steps):
+        return linalg.cond_per_run(needed, change, values, steps), linalg.any_over_vmap(needed)
 
-    new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(
-        needed, values, increments
-    )
+    new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(needed, values, steps)
     jax.block_until_ready(new)
     jax.effects_barrier()
-    changed = values + np.asarray(increments)[:, None]
+    changed = values + np.asarray(steps)[:, None]
     np.testing.assert_array_equal(new, np.where(needed, changed, values))
     assert anywhere.all() and len(calls) == 1
 

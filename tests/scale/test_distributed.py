@@ -1,4 +1,4 @@
-"""Arms over two processes: picks equal those of one process, and logs processes raise errors."""
+"""Arms over two processes: picks equal those of one process, and both processes raise errors."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_two_processes_make_the_picks_of_one(one_process, devices):
     assert [json.loads(lines[-1]) for lines in logs] == [one_process] * 2
     # in the warm start arm 4 is observed, and arm 8 failed
     assert len(set(one_process["picks"])) > 4 and not {4, 8} & set(one_process["warm"])
-    # process 1 passes wrong rows, another dtype and objects, and logs processes pass integers: logs
+    # process 1 passes wrong rows, another dtype and objects, and both processes pass integers: both
     # raise, and neither waits
     assert any("this process has the arms 16 to 30" in line for line in logs[1])
     assert sum("the rows of processes [1] are not those of" in line for line in logs[0]) == 2

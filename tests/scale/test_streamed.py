@@ -159,9 +159,8 @@ def test_a_violated_bound_is_flagged(tmp_path):
     """With a safety of 0 the bounds in float32 may be below the scores in float64."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
-    state = over_file.init(
-        save_arms(tmp_path, x), KEY, data=FileEvaluations(OBSERVED, Y, DICTIONARY)
-    )
+    data = FileEvaluations(OBSERVED, Y, DICTIONARY)
+    state = over_file.init(save_arms(tmp_path, x), KEY, data=data)
     assert over_file.choose(state).incomplete
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
@@ -173,9 +172,9 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     x = arms_of("float32")
     file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))
-    without_data, empty = (over_file.init(file, KEY, data=data) for data in starts)
-    asked = [arms_asked(over_file.choose(state).query).tolist() for state in (without_data, empty)]
-    assert asked[0] == asked[1] and asked[0][0] == int(without_data.first_arm)
+    no_data, empty = (over_file.init(file, KEY, data=data) for data in starts)
+    asked = [arms_asked(over_file.choose(state).query).tolist() for state in (no_data, empty)]
+    assert asked[0] == asked[1] and asked[0][0] == int(no_data.first_arm)
     all_arms = FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
     full_state = over_file.init(file, KEY, data=all_arms)
     chosen, width = over_file.choose(full_state), float(over_file.confidence_width(full_state))
@@ -224,9 +223,7 @@ def test_mistakes_are_refused(tmp_path):
     def begin(bandit=fixed, arms=file, data=None, **options):
         return Streamed(bandit, **options).init(arms, KEY, data=data)
 
-    query, query_of_arm_4 = (
-        Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4)
-    )
+    query, query_4 = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     other_key = jax.random.key(0, impl="rbg")
     rows = (
         (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
@@ -239,7 +236,7 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: begin(data=FileEvaluations(rewards=[0.0])), "give arms with them"),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query contains arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
-        (lambda: over_file.pend(state, query_of_arm_4), "1 distinct arms would be pending"),
+        (lambda: over_file.pend(state, query_4), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(other_key, ARMS), "default implementation"),
     )
     check_refusals(rows)
