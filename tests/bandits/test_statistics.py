@@ -83,11 +83,11 @@ def test_variances_are_accurate_to_a_factor_3_and_dictionaries_are_small(qbar):
     # shapes of `test_confidence_intervals_cover_the_mean_rewards`: nothing is compiled again
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = problems_and_states(bandit)
-    histories = zip(problem.arms.features, state.pull_counts, state.reward_sums, strict=True)
+    histories = map(np.asarray, (problem.arms.features, state.pull_counts, state.reward_sums))
     exact_variance = np.array(
         [
             np.diag(oracles.exact(oracles.gaussian(x, x, 0.3), counts, sums, LAM)[1])
-            for x, counts, sums in (map(np.asarray, history) for history in histories)
+            for x, counts, sums in zip(*histories, strict=True)
         ]
     )
     ratio = np.asarray(state.variance) / exact_variance

@@ -31,9 +31,8 @@ def test_ratio_bounds_hold(ratio):
 
 
 def test_certified_intervals_cover_without_noise():
-    """THEORY 4.4: without noise |mu~ - f| <= F (sqrt(lam) + sqrt(rho)) sigma~ at all arms. F is the
-    norm of f, and rho the sum of residual variances. For at least one problem F sqrt(lam) sigma~,
-    the bias of the `_code` widths, is too small."""
+    """THEORY 4.4: without noise |mu~ - f| <= F (sqrt(lam) + sqrt(rho)) sigma~ at all arms; F = |f|.
+    For at least one problem F sqrt(lam) sigma~, the bias of `_code` widths, is too small."""
     n_exceeded = 0
     for p in random_problems():
         random = np.random.default_rng(2)

@@ -155,11 +155,8 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
-    expected = list(
-        evidence_after_batches(
-            GRAM, lam, [row[used] for row, used in zip(index, mask, strict=True)]
-        )
-    )
+    dictionaries = [row[used] for row, used in zip(index, mask, strict=True)]
+    expected = list(evidence_after_batches(GRAM, lam, dictionaries))
     confidence = widths.Confidence(lam, *ASSUMED.values(), RATIO)
     values = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)

@@ -36,7 +36,7 @@ def observations(n=15, d=2, seed=0, capacity=None):
 # scikit-learn warns if a fitted hyperparameter lies on its bound
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
-    """On 20 random problems the likelihood is at least that of scikit-learn with 3 starts."""
+    """20 problems: the likelihood is at least that of scikit-learn with 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, sklearn_kernel = KERNELS[name]
@@ -159,13 +159,10 @@ NUMBERS = regression.Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7)
 def log_prior(numbers):
     """The log density by SciPy. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
-    lengths = (
-        lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
-        .logpdf(numbers.lengthscale)
-        .sum()
-    )
-    outputscale = lognorm(0.8, scale=np.exp(0.5)).logpdf(float(numbers.outputscale))
-    return lengths + outputscale + lognorm(1, scale=np.exp(-4)).logpdf(float(numbers.noise))
+    lengthscale = lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
+    outputscale, noise = lognorm(0.8, scale=np.exp(0.5)), lognorm(1, scale=np.exp(-4))
+    log_density = lengthscale.logpdf(numbers.lengthscale).sum() + noise.logpdf(float(numbers.noise))
+    return log_density + outputscale.logpdf(float(numbers.outputscale))
 
 
 def test_the_prior_density_and_its_gradient_are_those_of_scipy():

@@ -29,8 +29,8 @@ def test_sobol_points_are_evenly_spread_and_random():
     sobol_discrepancy = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
     uniform_discrepancy = qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
     assert qmc.discrepancy(points) < 2 * sobol_discrepancy < 0.5 * uniform_discrepancy
-    # Each point is uniform. One coordinate of the third point is drawn with 4,000 keys: its mean is
-    # within 5 standard errors of 1/2.
+    # Each point is uniform: the mean of one coordinate of the third, over 4,000 keys, is within 5
+    # standard errors of 1/2.
     draw = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])
     coordinates = draw(jax.random.split(KEY, 4000))
     assert float(coordinates.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
@@ -126,9 +126,8 @@ def outlier_data(n, capacity):
     return data, u[mask], y[mask]
 
 
-FIT = jax.jit(
-    lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUNDS, steps=50, points=1000)
-)
+BOUNDS = trust_regions.BOUNDS
+FIT = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, BOUNDS, steps=50, points=1000))
 
 
 @pytest.mark.parametrize("n", [40, 41])
@@ -153,10 +152,11 @@ def test_draws_have_the_joint_posterior_of_noisy_values():
         jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05)
     )
     model = local_gp.Model(jnp.array(0.7), numbers)
-    points, n_draws = np.random.default_rng(0).uniform(size=(6, 3)), 20_000
-    sample = jax.jit(
-        lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, n_draws, frequencies=16)
-    )(points)
+    points = np.random.default_rng(0).uniform(size=(6, 3))
+    options = dict(draws=20_000, frequencies=16)
+    sample = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, **options))(
+        points
+    )
 
     def k(a, b):
         return matern(a, b, np.asarray(numbers.lengthscale), 1.3)[0]
@@ -195,15 +195,15 @@ def test_regions_have_the_lengths_of_the_papers_counters(d, batch):
     random = np.random.default_rng(d)
     counters = Counters(d, batch)
     zero, points = jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d))
-    regions = trust_regions.new_regions(zero[None], zero, points, trust_regions.BOUNDS)
+    regions = trust_regions.new_regions(zero[None], zero, points, BOUNDS)
     best, lengths = -np.inf, []
     after_round = jax.jit(trust_regions.after_round)
     for step in range(150):
         success = random.uniform() < (0.8 if step < 40 else 0.1)
-        best_or_zero = 0.0 if np.isinf(best) else best
+        reference = 0.0 if np.isinf(best) else best
         # no improvements, and improvements that are too small for a success
-        values = best_or_zero + random.choice([-1.0, 5e-4 * abs(best_or_zero)], size=batch)
-        values[0] = best_or_zero + 1.0 if success else values[0]
+        values = reference + random.choice([-1.0, 5e-4 * abs(reference)], size=batch)
+        values[0] = reference + 1.0 if success else values[0]
         regions = after_round(
             regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32)
         )

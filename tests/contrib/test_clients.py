@@ -38,7 +38,7 @@ def run():
     return run_rounds(BANDIT)
 
 
-def dense_posterior(dictionary, observed):
+def moments(dictionary, observed):
     """(mean, variance, residual, logdet) at all points, given the indices of the observations."""
     mean, full, _, residual, logdet = oracles.of_observations(GRAM, dictionary, observed, Y, LAM)
     return mean, np.diag(full), residual, logdet
@@ -65,7 +65,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
     dictionaries = state.sketch.dictionary
     index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
-    start_variance, variance_sums, n_waited = dense_posterior(dictionary, [])[1], np.zeros(N), 0
+    start_variance, variance_sums, n_waited = moments(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
     sent = sent_as_data = n_exchanges = 0
     for step in range(STEPS):
@@ -88,7 +88,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
             sent_as_data += N * 3 * len(unshared)
             n_exchanges += 1
             local, variance_sums, n_waited = [[] for _ in range(N)], np.zeros(N), 0
-            start_variance = dense_posterior(dictionary, shared)[1]
+            start_variance = moments(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
         assert list(index[step][mask[step]]) == list(dictionary)
@@ -97,7 +97,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
         np.testing.assert_allclose(state.variance_sum[step], variance_sums, atol=1e-8)
         for i in range(N):
             observed = np.array(shared + local[i], int)
-            expected = dense_posterior(dictionary, observed)
+            expected = moments(dictionary, observed)
             np.testing.assert_allclose(mean[step, i], expected[0][-6:], atol=1e-8)
             np.testing.assert_allclose(variance[step, i], expected[1][-6:], atol=1e-8)
             evidence = jax.tree.map(lambda a, at=(step, i): float(a[at]), state.evidence)

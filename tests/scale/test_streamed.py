@@ -44,9 +44,8 @@ def arms_asked(query):
 
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """(batches, reads, state, file_state). A batch is a pair, (arms in memory, arms of the file);
-    `reads` are numbers of chunks; the states are the last ones. With `pend`, every second batch is
-    pending at the next one."""
+    """(pairs of batches, numbers of chunks that are read for them, last states), in memory and of
+    the file. With `pend`, every second batch is pending at the next one."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
