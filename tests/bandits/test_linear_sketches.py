@@ -157,8 +157,7 @@ def test_the_width_of_soful_paper_is_that_of_its_theorem():
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM
     radicand = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
-    width = (
-        0.1 * np.sqrt(radicand + DIMENSION * np.log(ratio)) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
-    )
+    radicand += DIMENSION * np.log(ratio)
+    width = 0.1 * np.sqrt(radicand) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
     assert ratio > 2
     assert float(BANDITS["soful_paper"].confidence_width(state)) == pytest.approx(width)

@@ -167,7 +167,7 @@ def test_a_partition_that_was_full_once_stays_flagged():
 
 
 def test_the_variation_of_a_cell_bounds_changes_of_functions():
-    """|f(x) - f(c)| is bounded for random f of norm 1 and x in the cell with centre c."""
+    """|f(x) - f(c)| is at most the variation, for random f of norm 1 and x in the cell of c."""
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))

@@ -36,7 +36,7 @@ def observations(n=15, d=2, seed=0, capacity=None):
 # scikit-learn warns if a fitted hyperparameter lies on its bound
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
-    """20 problems: the likelihood is at least that of scikit-learn with 3 starts."""
+    """For 20 problems the likelihood is at least that of scikit-learn with 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, sklearn_kernel = KERNELS[name]

@@ -203,9 +203,7 @@ class RandomBandit:
         return jax.random.randint(key, (), 0, 10**6)
 
     def tell(self, state, x, y, key):
-        counts = dict.fromkeys(
-            ("batch_size", "observed", "dictionary_size"), jnp.zeros((), jnp.int32)
-        )
+        counts = dict.fromkeys(("batch_size", "observed", "dictionary_size"), jnp.int32(0))
         flags = dict.fromkeys(("overflow", "truncated", "nonfinite"), jnp.zeros((), bool))
         return jax.random.uniform(key), Info(**counts, width=y, **flags)
 

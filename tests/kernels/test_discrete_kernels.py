@@ -48,9 +48,7 @@ def test_packed_bits_survive_float32():
 
 def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
-    minima, maxima = (
-        extreme(COUNTS[:, None], COUNTS).sum(2) for extreme in (np.minimum, np.maximum)
-    )
+    minima, maxima = (f(COUNTS[:, None], COUNTS).sum(2) for f in (np.minimum, np.maximum))
     desired = np.where(maxima > 0, minima / np.maximum(maxima, 1e-300), 1)
     np.testing.assert_allclose(discrete.MinMax().gram(x, x), desired, atol=1e-14)
     np.testing.assert_allclose(discrete.MinMax().diag(x), np.diag(desired))
