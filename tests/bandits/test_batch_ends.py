@@ -22,13 +22,13 @@ whitened_features = jax.jit(
 
 
 @functools.partial(jax.jit, static_argnums=5)
-def local_bounds(state, kernel, lam, arms, size, guaranteed):
-    """Local bounds [A] of `size` picks. The stored bounds are infinite, so that the
+def local_bounds(state, kernel, lam, arms, n_picks, guaranteed):
+    """Local bounds [A] of the first `n_picks` arms. The stored bounds are infinite, so that the
     bounds of all arms are computed."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
-    batch = batch._replace(arms=arms, size=size, local_bound=jnp.full_like(state.mean, jnp.inf))
+    batch = batch._replace(arms=arms, size=n_picks, local_bound=jnp.full_like(state.mean, jnp.inf))
     return adaptive_batch.local_bounds(state, bandit, batch)
 
 
@@ -36,11 +36,11 @@ dictionary_of_arms = jax.jit(dictionaries.of_arms, static_argnums=1)
 
 
 def picks_of(p, ratio, **options):
-    """The picks of a batch whose width does not depend on C, so that C determines its end only."""
+    """The picks of a batch whose width does not depend on C, so that C determines only its end."""
     return batch_of(p, ratio, width=widths.Bayesian(1.0), **options)[2]
 
 
-def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
+def bounds_of(p, batch, local, over_arms=lambda table: table.max(1)):
     """The global bound after each pick if `local` is None, else `over_arms` of the local bounds
     [B,A], by default their maximum over the arms."""
     global_bounds, full, embedded = bounds(p, batch)
@@ -58,16 +58,16 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
     for seed in range(12):
         p = Problem(seed)
         batch = picks_of(p, 40.0, **options)
-        after = bounds_of(p, batch, local)
+        bounds_after = bounds_of(p, batch, local)
         for pick in range(min(len(batch) - 1, 6)):
-            if after[pick + 1] < after[pick] * 1.001:
+            if bounds_after[pick + 1] < bounds_after[pick] * 1.001:
                 continue  # the next pick may have the same bound
-            picks = picks_of(p, after[pick] * (1 - 1e-6), **options)
+            picks = picks_of(p, bounds_after[pick] * (1 - 1e-6), **options)
             np.testing.assert_array_equal(picks, batch[: pick + 1])
-            picks = picks_of(p, after[pick] * (1 + 1e-6), **options)
+            picks = picks_of(p, bounds_after[pick] * (1 + 1e-6), **options)
             np.testing.assert_array_equal(picks, batch[: pick + 2])
             # a millionth of the bound is below 1e-4, so that an end at C + 1e-4 would be detected
-            n_sensitive += after[pick] < 50
+            n_sensitive += bounds_after[pick] < 50
     assert n_sensitive >= 10
 
 
@@ -81,7 +81,7 @@ def test_a_nan_variance_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_those_of_lemma_3():
-    """The bound of `guaranteed` sums the squares of k~ or of e, whichever sum is larger."""
+    """The bound of `guaranteed` sums squares of full or of embedded covariances, the larger sum."""
     n_different = 0
     for seed in range(16):
         p = Problem(seed)
@@ -90,8 +90,9 @@ def test_local_bounds_of_all_arms_are_those_of_lemma_3():
         arms = np.append(picks, [0, 0, 0])  # free slots
         for guaranteed in (False, True):
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
-            slots = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
-            assert_near(local_bounds(state, p.kernel, p.lam, *slots, guaranteed), expected)
+            slots, n_picks = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
+            actual = local_bounds(state, p.kernel, p.lam, slots, n_picks, guaranteed)
+            assert_near(actual, expected)
         n_different += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert n_different >= 1
 

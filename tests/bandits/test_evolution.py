@@ -29,16 +29,16 @@ def expected_arms(bandit, problem, key, horizon):
     """The picks of the rule, with the random draws of the algorithm."""
     roots, history = loops.rollouts.Roots(*jax.random.split(key, 4)), []
     for t in range(horizon):
-        start, tournament, mutation = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
+        keys = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
         if t < bandit.population:
-            arm = int(jax.random.randint(start, (), 0, problem.arms.count, jnp.int32))
+            arm = int(jax.random.randint(keys[0], (), 0, problem.arms.count, jnp.int32))
         else:
-            ring = {s % bandit.population: history[s] for s in range(t - bandit.population, t)}
+            members = {s % bandit.population: history[s] for s in range(t - bandit.population, t)}
             entrants = jax.random.randint(
-                tournament, (bandit.sample,), 0, bandit.population, jnp.int32
+                keys[1], (bandit.sample,), 0, bandit.population, jnp.int32
             )
-            parent = max((ring[int(i)] for i in entrants), key=lambda member: member[1])[0]
-            priorities = jax.random.uniform(mutation, bandit.neighbours[parent].shape)
+            parent = max((members[int(i)] for i in entrants), key=lambda member: member[1])[0]
+            priorities = jax.random.uniform(keys[2], bandit.neighbours[parent].shape)
             pairs = zip(priorities.tolist(), bandit.neighbours[parent].tolist(), strict=True)
             arm = max(pair for pair in pairs if pair[1] >= 0)[1]
         reward = problem.sample(jax.random.fold_in(roots.problem, t), jnp.asarray(arm, jnp.int32))

@@ -18,14 +18,14 @@ def bandit_and_state(p, **options):
     return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.dictionary, 32))
 
 
-def oracle_picks(bandit, state, p, pending, size, free=None):
+def oracle_picks(bandit, state, p, pending, n_picks, free=None):
     """The arms of largest mean + width * deviation, picked one after the other. The variances are
     those of the dense covariance after the pending pulls and the earlier picks. With `free` [A]
     only free arms are picked, each of them once, and the array is updated in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
     full = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
-    for _ in range(size):
+    for _ in range(n_picks):
         counts = np.bincount(np.array(pulls, int), minlength=len(full))
         variance = np.diag(oracles.exact(full, counts, counts, 1.0)[1])
         scores = mean + width * np.sqrt(np.maximum(variance, 0))
@@ -52,13 +52,13 @@ def test_picks_are_those_of_the_dense_posterior(ask, pending):
     for seed in range(6):
         p = Problem(seed)
         bandit, state = bandit_and_state(p)
-        before = np.asarray(state.mean)
+        mean = np.asarray(state.mean)
         if pending:
             query = Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
             state = bandit.pend(state, query)
         expected = oracle_picks(bandit, state, p, pending, 8)
         np.testing.assert_array_equal(ask(bandit, state).index, expected)
-        np.testing.assert_array_equal(state.mean, before)
+        np.testing.assert_array_equal(state.mean, mean)
 
 
 def test_no_arm_is_picked_twice(ask):
@@ -72,6 +72,7 @@ def test_no_arm_is_picked_twice(ask):
     expected = oracle_picks(bandit, state, p, [pending], min(8, free.sum()), free)
     query = ask(bandit, state)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(expected)], expected)
+    # fewer free arms than a batch has
     state = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
     state = state.replace(pending=jnp.zeros_like(state.pending))
     n_free = int((state.pull_counts == 0).sum())

@@ -75,6 +75,7 @@ def test_the_error_of_quadrature_is_below_its_bound(nodes, lengthscale):
     x = jax.random.uniform(KEY, (30, 2))
     kernel = kernels.Gaussian(lengthscale)
     frequencies = QuadratureFourier(nodes).draw(kernel, 2, KEY, x.dtype)
+    # a node and its negative share a cosine and a sine
     assert frequencies.weights.shape[0] == -(-(nodes**2) // 2)
     z = fourier.features(frequencies, x)
     error = np.abs(matmul(z, z.T) - kernel.gram(x, x))

@@ -167,8 +167,7 @@ def test_scores_after_a_batch_are_those_of_the_authors(golden, rule):
     state = golden.state
     _, u = features(golden, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
-    residual = residuals(golden.kernel, state)
-    residual = np.asarray(residual) / lam
+    residual = np.asarray(residuals(golden.kernel, state)) / lam
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])
     for arm in d[f"{rule}_batch"]:

@@ -18,7 +18,7 @@ from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
 from jsketch.sketch import projection
 
-HORIZON, LAM, INPUTS = 30, 0.05, 6
+HORIZON, LAM, DIMENSION = 30, 0.05, 6
 COMMON = dict(regularization=LAM, noise_std=0.1, norm_bound=1.0, delta=0.1)
 BANDITS = {
     "soful": SOFUL(**COMMON, size=3),
@@ -32,8 +32,8 @@ each = pytest.mark.parametrize("name", BANDITS)
 @cache
 def linear_problem():
     """Features [50, 6] with rewards that are linear in them."""
-    x = jax.random.normal(jax.random.key(1), (50, INPUTS)) / 3
-    return problems.finite_arms(x, x @ jax.random.normal(jax.random.key(2), (INPUTS,)), 0.1)
+    x = jax.random.normal(jax.random.key(1), (50, DIMENSION)) / 3
+    return problems.finite_arms(x, x @ jax.random.normal(jax.random.key(2), (DIMENSION,)), 0.1)
 
 
 @cache
@@ -56,8 +56,8 @@ def test_frequent_directions_keep_their_guarantee(size):
     for a, directions, energies, shrunk in zip(
         points, sketches.directions, sketches.energies, sketches.shrunk, strict=True
     ):
-        gap = np.linalg.eigvalsh(a.T @ a - (directions.T * energies[None, :]) @ directions)
-        assert gap.min() > -1e-10 and gap.max() <= float(shrunk) + 1e-10
+        eigenvalues = np.linalg.eigvalsh(a.T @ a - (directions.T * energies[None, :]) @ directions)
+        assert eigenvalues.min() > -1e-10 and eigenvalues.max() <= float(shrunk) + 1e-10
         squares = np.linalg.svd(a, compute_uv=False) ** 2
         for k in range(min(size + 1, 9)):
             assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
@@ -91,13 +91,13 @@ def linear_ucb_run():
     return ROLLOUT(bandit, linear_problem(), KEY, HORIZON)
 
 
-@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
+@pytest.mark.parametrize("size", [DIMENSION, DIMENSION + 3, None], ids=["soful", "larger", "cbrap"])
 def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(size):
     """SOFUL has at least as many directions as inputs, and CBRAP projects by a rotation."""
     exact, arms = linear_ucb_run(), linear_problem().arms
     if size is None:
-        bandit = CBRAP(**COMMON, size=INPUTS)
-        rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
+        bandit = CBRAP(**COMMON, size=DIMENSION)
+        rotation = jnp.linalg.qr(jax.random.normal(KEY, (DIMENSION, DIMENSION)))[0]
         features = matmul(arms.features, rotation)
         state = feature_posterior.start(bandit.regularization, arms, KEY, features)
     else:
@@ -113,8 +113,8 @@ def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(size):
 def test_gaussian_projections_keep_inner_products_on_average():
     """All 10 entries of the mean of 4,000 Gram matrices are within 4 standard errors of x.y; a
     correct map fails with probability 6e-4. An entry has variance (|x|^2 |y|^2 + (x.y)^2) / m."""
-    x = jax.random.normal(KEY, (4, INPUTS))
-    projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
+    x = jax.random.normal(KEY, (4, DIMENSION))
+    projections = jax.vmap(lambda k: x @ projection.gaussian(k, DIMENSION, 3, x.dtype))(
         jax.random.split(KEY, 4000)
     )
     gram = np.asarray(x @ x.T)
@@ -132,7 +132,7 @@ def test_soful_samples_have_the_moments_of_the_posterior():
     draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
     sketched = (s.directions.T * s.energies[None, :]) @ s.directions
-    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + sketched)
+    inverse = np.linalg.inv(LAM * np.eye(DIMENSION) + sketched)
     covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
     oracles.check_law(draws, x @ inverse @ state.moment, covariance)
 
@@ -156,7 +156,8 @@ def test_the_width_of_soful_paper_is_that_of_its_theorem():
     state = run_of("soful_paper").state
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM
-    inside = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
-    width = 0.1 * np.sqrt(inside + INPUTS * np.log(ratio)) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
+    radicand = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
+    radicand += DIMENSION * np.log(ratio)
+    width = 0.1 * np.sqrt(radicand) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
     assert ratio > 2
     assert float(BANDITS["soful_paper"].confidence_width(state)) == pytest.approx(width)

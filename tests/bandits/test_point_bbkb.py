@@ -51,7 +51,7 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
     state, random = bandit.init(2, KEY), np.random.default_rng(1)
-    xs, ys, sizes = [], [], []
+    xs, ys, batch_sizes = [], [], []
     for round_ in range(9):
         batch, bound = [], 1.0
         while not bool(bandit.ends(state)):
@@ -70,17 +70,17 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
         rewards = jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan)))
         state, info = TELL(bandit, state, rewards, KEY)
         assert bool(info.truncated) == (bound <= 40.0) and not bool(info.overflow)
-        xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
-    assert max(sizes) > 1
-    new = random.uniform(0, 1, (10, 2))
-    all_points = np.concatenate([np.array(xs), new])
+        xs, ys, batch_sizes = [*xs, *batch], [*ys, *y], [*batch_sizes, len(batch)]
+    assert max(batch_sizes) > 1
+    new_points = random.uniform(0, 1, (10, 2))
+    all_points = np.concatenate([np.array(xs), new_points])
     counts = np.append(np.isfinite(ys).astype(float), np.zeros(10))
     sums = np.append(np.nan_to_num(ys), np.zeros(10))
     gram = oracles.gaussian(all_points, all_points, 0.4)
     mean, covariance, _ = oracles.exact(gram, counts, sums, 0.05)
-    actual = bandit.posterior(state, jnp.asarray(new))
-    np.testing.assert_allclose(actual[0], mean[-10:], atol=1e-7)
-    np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
+    actual_mean, actual_variance = bandit.posterior(state, jnp.asarray(new_points))
+    np.testing.assert_allclose(actual_mean, mean[-10:], atol=1e-7)
+    np.testing.assert_allclose(actual_variance, np.diag(covariance)[-10:], atol=1e-6)
 
 
 def test_maximise_reaches_the_largest_score_of_a_fine_grid():
@@ -112,7 +112,7 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
 
 
 def test_partition_search_covers_the_box_and_reduces_the_regret():
-    """The cells partition the box. width * sd at the last centre exceeds the cell's variation."""
+    """The cells partition the box. width * sd at the last pick exceeds its cell's variation."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)
 
@@ -138,15 +138,16 @@ def test_partition_search_covers_the_box_and_reduces_the_regret():
     assert 3 < used <= 600 and (np.diff(sizes) >= 0).all()
     volume = jnp.prod(2 * cells.half[:used], 1).sum()
     assert float(volume) == pytest.approx(3.0, rel=1e-12)
-    inside = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
+    points = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
     centre, half = np.asarray(cells.centre)[:used], np.asarray(cells.half)[:used]
-    in_cell = (np.abs(inside[:, None] - centre) <= half * (1 + 1e-9)).all(2)
+    in_cell = (np.abs(points[:, None] - centre) <= half * (1 + 1e-9)).all(2)
     assert (in_cell.sum(1) == 1).all()
     cell = np.argmax((np.abs(np.asarray(xs[-1]) - centre) < 1e-12).all(1))
     variation = partition.variation(
         bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None]
     )[0]
     assert float(spread[-1]) > float(variation)
+    # the maximum is 1
     assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
 
 
@@ -166,7 +167,7 @@ def test_a_partition_that_was_full_once_stays_flagged():
 
 
 def test_the_variation_of_a_cell_bounds_changes_of_functions():
-    """|f(x) - f(c)| <= V holds for random f of norm 1 and x in the cell with centre c."""
+    """|f(x) - f(c)| is at most the variation, for random f of norm 1 and x in the cell of c."""
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
@@ -174,7 +175,7 @@ def test_the_variation_of_a_cell_bounds_changes_of_functions():
     for _ in range(20):
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
-        inside = centre + half * random.uniform(-1, 1, (20, 2))
-        change_in_kernel = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points))
+        x = centre + half * random.uniform(-1, 1, (20, 2))
+        change_in_kernel = np.asarray(kernel.gram(x, points) - kernel.gram(centre, points))
         differences = change_in_kernel @ weights
         assert (np.abs(differences) <= variation * (1 + 1e-9)).all()

@@ -18,16 +18,16 @@ from jsketch.types import Evaluations
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 # tests that take long run with few algorithms; -m slow runs them with all
-FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
-FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
-GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
+FEW_CASES = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
+FEWER_CASES = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
+GROWING_CASES = [name for name in CASES if hasattr(CASES[name], "capacity")]
 # the tests of batches, of widths, of the authors' vectors and tests/contrib run these rows, which
 # share the loop and most of their code with other rows
 IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
 # tests/fuzz compiles these rows, or all their parts, with the default flags
 IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
 IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
-SMALL = 10  # a capacity that grows during the runs, which then compile again
+SMALL_CAPACITY = 10  # a capacity that grows during the runs, which then compile again
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
     pytest.mark.filterwarnings("ignore:regularization .* too small"),
@@ -64,7 +64,7 @@ class Cache:
         return CASES[name], state, query, y
 
 
-def smaller(leaf):
+def scale_float(leaf):
     """0.8 times a float; other leaves are unchanged."""
     return 0.8 * leaf if isinstance(leaf, float) else leaf
 
@@ -102,10 +102,10 @@ def test_compiled_and_eager_calls_agree(cache, name):
     chex.assert_trees_all_close(eager, compiled, rtol=1e-7, atol=1e-9)
 
 
-@by_name(CASES, CASES.keys() - FEWER | {"eps_greedy"})
+@by_name(CASES, CASES.keys() - FEWER_CASES | {"eps_greedy"})
 def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
-    changed = jax.tree.map(smaller, CASES[name])
+    changed = jax.tree.map(scale_float, CASES[name])
     bandits, keys = [CASES[name]] * 3 + [changed], [*KEYS, KEY]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *bandits)
     vmapped_runs = cache.vmapped(stacked, jnp.stack(keys))
@@ -121,35 +121,35 @@ def rewards():
     """The rewards [HORIZON,A] of every arm at every evaluation of `rollout` with KEY."""
     root = loops.rollouts.Roots(*jax.random.split(KEY, 4)).problem
 
-    def at(t):
+    def rewards_at(t):
         return jax.vmap(problem().sample, (None, 0))(jax.random.fold_in(root, t), jnp.arange(60))
 
-    return np.asarray(jax.jit(jax.vmap(at))(jnp.arange(HORIZON)))
+    return np.asarray(jax.jit(jax.vmap(rewards_at))(jnp.arange(HORIZON)))
 
 
 def replay_rewards(start=0):
     """A host objective that returns the `rewards`, beginning at evaluation `start`."""
-    done = [start]
+    n_done = [start]
 
     def objective(arms):
-        done[0] += len(arms)
-        return rewards()[np.arange(done[0] - len(arms), done[0]), np.asarray(arms)]
+        n_done[0] += len(arms)
+        return rewards()[np.arange(n_done[0] - len(arms), n_done[0]), np.asarray(arms)]
 
     return objective
 
 
-@by_name(CASES, CASES.keys() - FEW)
+@by_name(CASES, CASES.keys() - FEW_CASES)
 def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
-    whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
-    np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
-    np.testing.assert_allclose(whole.y, cache.run(name).trace.reward, atol=1e-12)
+    full_run = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
+    np.testing.assert_array_equal(full_run.x, cache.run(name).trace.arm)
+    np.testing.assert_allclose(full_run.y, cache.run(name).trace.reward, atol=1e-12)
     # a horizon within a batch would truncate the batch, so that the first part ends with a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
-    first = loops.drive(bandit, replay_rewards(), arms, KEY, stop)
-    resumed = loops.drive(bandit, replay_rewards(stop), arms, KEY, HORIZON, state=first)
-    np.testing.assert_array_equal(resumed.x, whole.x)
+    first_part = loops.drive(bandit, replay_rewards(), arms, KEY, stop)
+    resumed = loops.drive(bandit, replay_rewards(stop), arms, KEY, HORIZON, state=first_part)
+    np.testing.assert_array_equal(resumed.x, full_run.x)
 
 
 @each
@@ -167,31 +167,31 @@ def test_asking_twice_gives_the_same_batch_and_a_limit_shortens_it(cache, name):
 def test_other_numbers_compile_nothing(cache, name):
     # compiled here, because JAX's caches may have been cleared since `cache.run`
     cache.rollout(CASES[name], problem(), KEY, HORIZON)
-    before = cache.rollout._cache_size()
-    changed = jax.tree.map(smaller, CASES[name])
+    n_programs = cache.rollout._cache_size()
+    changed = jax.tree.map(scale_float, CASES[name])
     if hasattr(changed, "ratio"):
         changed = changed.replace(ratio=1.7)
     cache.rollout(changed, problem(), jax.random.key(99), HORIZON)
-    assert cache.rollout._cache_size() == before
+    assert cache.rollout._cache_size() == n_programs
 
 
-@by_name(GROWING, CASES.keys() - FEWER)
+@by_name(GROWING_CASES, CASES.keys() - FEWER_CASES)
 def test_capacity_changes_no_pick(cache, name):
     """A round that overflows leaves the state unchanged."""
-    small = CASES[name].replace(capacity=SMALL)
-    stuck = cache.rollout(small, problem(), KEY, HORIZON)
-    assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
-    grown = loops.run(small, problem(), KEY, HORIZON)
-    np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
-    assert grown.capacity > SMALL and grown.capacity != CASES[name].capacity
-    state = stuck.state.replace(domain=problem().arms)
-    query = cache.ask(small, state, KEY)
+    small_bandit = CASES[name].replace(capacity=SMALL_CAPACITY)
+    stuck_run = cache.rollout(small_bandit, problem(), KEY, HORIZON)
+    assert bool(stuck_run.overflow) and 0 < int(stuck_run.t) < HORIZON
+    grown_run = loops.run(small_bandit, problem(), KEY, HORIZON)
+    np.testing.assert_array_equal(grown_run.trace.arm, cache.run(name).trace.arm)
+    assert grown_run.capacity > SMALL_CAPACITY and grown_run.capacity != CASES[name].capacity
+    state = stuck_run.state.replace(domain=problem().arms)
+    query = cache.ask(small_bandit, state, KEY)
     y = problem().mean_reward[query.index]
-    new, info = cache.tell(small, state, query, y, jax.random.fold_in(KEY, 1))
+    new, info = cache.tell(small_bandit, state, query, y, jax.random.fold_in(KEY, 1))
     if bool(info.overflow):
         chex.assert_trees_all_equal(new, state)
     else:
-        assert int(info.dictionary_size) <= SMALL
+        assert int(info.dictionary_size) <= SMALL_CAPACITY
 
 
 @each
@@ -212,8 +212,8 @@ def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
     masked, info = cache.tell(bandit, state, shorter, y, KEY)
     assert int(info.observed) == int(query.size) - 1
     chex.assert_tree_all_finite(masked)
-    slots = [(None, jnp.nan), (None, jnp.inf), (60, 0.0), (5000, 0.0), (-1, 0.0)]
-    for arm, reward in slots:
+    contents = [(None, jnp.nan), (None, jnp.inf), (60, 0.0), (5000, 0.0), (-1, 0.0)]
+    for arm, reward in contents:
         index = query.index if arm is None else query.index.at[0].set(arm)
         wrong = query.replace(index=index)
         new, info = cache.tell(bandit, state, wrong, y.at[0].set(reward), KEY)
@@ -233,7 +233,7 @@ def test_an_arm_out_of_range_is_refused(cache, name):
 
 
 @pytest.mark.float32(only=True)
-@by_name(CASES, CASES.keys() - FEWER)
+@by_name(CASES, CASES.keys() - FEWER_CASES)
 def test_runs_in_float32_stay_finite(name):
     single = problem(jnp.float32)
     run = jax.jit(loops.rollout, static_argnames="horizon")(CASES[name], single, KEY, HORIZON)
@@ -273,19 +273,19 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, max_picks):
 
 
 def test_runs_start_from_given_states():
-    """Both strategies start from past evaluations, and the given states stay usable."""
+    """Both strategies start from states after past evaluations. These states stay usable."""
     counts = np.arange(60) % 2
     # the capacity to which runs above grow, so that JAX reuses their programs
     bandit = CASES["fixed_bkb"].replace(capacity=32)
     data = Evaluations(counts, counts * 0.1)
     init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))
-    warm = [init(key) for key in KEYS]
+    warm_states = [init(key) for key in KEYS]
     runs = [
-        loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm)
+        loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm_states)
         for s in ("threads", "vmap")
     ]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + HORIZON)
-    assert float(warm[0].pull_counts.sum()) == counts.sum()
+    assert float(warm_states[0].pull_counts.sum()) == counts.sum()
     with pytest.raises(ValueError, match="one for each key"):
-        loops.run(bandit, problem(), KEYS, HORIZON, states=warm[:2])
+        loops.run(bandit, problem(), KEYS, HORIZON, states=warm_states[:2])

@@ -31,8 +31,8 @@ def test_ratio_bounds_hold(ratio):
 
 
 def test_certified_intervals_cover_without_noise():
-    """THEORY 4.4: without noise |mu~ - f| <= F (sqrt(lam) + sqrt(rho)) sigma~ at all arms. For at
-    least one problem F sqrt(lam) sigma~, the bias of the `_code` widths, is too small."""
+    """THEORY 4.4: without noise |mu~ - f| <= F (sqrt(lam) + sqrt(rho)) sigma~ at all arms; F = |f|.
+    For at least one problem F sqrt(lam) sigma~, the bias of `_code` widths, is too small."""
     n_exceeded = 0
     for p in random_problems():
         random = np.random.default_rng(2)
@@ -55,12 +55,13 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
     state = loops.rollout(bandit, problem, KEY, 600).state.replace(domain=problem.arms)
     query = bandit.ask(state, KEY)
     arm, size = int(query.index[0]), int(query.size)
-    before = float(state.posterior.variance[arm])
-    assert size == max(int(8 / before), 1) and size > 1
+    variance = float(state.posterior.variance[arm])
+    assert size == max(int(8 / variance), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
     after, _ = bandit.tell(state, query, y, KEY)
-    shrinkage = before / float(after.posterior.variance[arm])
-    assert shrinkage == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinkage <= 9
+    shrinkage = variance / float(after.posterior.variance[arm])
+    assert shrinkage == pytest.approx(1 + size * variance, rel=1e-9)
+    assert 9 - variance <= shrinkage <= 9
     gp_bucb, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
     np.testing.assert_allclose(after.posterior.mean, gp_bucb.posterior.mean, atol=1e-9)
     np.testing.assert_allclose(after.posterior.logdet, gp_bucb.posterior.logdet, rtol=1e-9)

@@ -28,7 +28,7 @@ class Runs:
 
     def __init__(self, bandit):
         keys = jax.random.split(jax.random.key(18), SEEDS)
-        problem, end, self.states = states_at(bandit, draw, keys, STOPS)
+        problem, end, self.states = states_at(bandit, draw_problem, keys, STOPS)
         assert not np.asarray(end.overflow).any()
         self.widths = jax.vmap(jax.vmap(bandit.confidence_width))(self.states)
         self.f, self.trace = np.asarray(problem.mean_reward), jax.tree.map(np.asarray, end.trace)
@@ -52,7 +52,7 @@ class Runs:
         return (error / band).max((1, 2))
 
 
-def draw(key):
+def draw_problem(key):
     return rkhs_problem(key, KERNEL, ARMS, NOISE, NORM)
 
 
@@ -89,24 +89,24 @@ def test_the_papers_band_covers_the_mean_rewards(batched):
 def test_regret_is_below_the_theorems_bound(batched):
     """BBKB Theorem 2: R_T <= 55 C^3 sqrt(T) (xi (s + log 1/delta) + sqrt(lam F^2 s)) with s = sum_t
     sigma_{t-1}^2(x_t). This bound holds here without its factor 55 C^3, and xi sqrt(T s) alone is
-    exceeded. Moreover r_t <= 2 alpha~ sqrt(3) sigma_{t-1}(x_t) at every step (THEORY 4.5 and 3.2),
+    exceeded. Moreover r_t <= 2 width sqrt(3) sigma_{t-1}(x_t) at every step (THEORY 4.5 and 3.2),
     and a twentieth of this bound is exceeded."""
-    within_bound = without_factor = first_term = below_steps = below_twentieth = 0
+    n_within_bound = n_without_factor = n_first_term = n_below_steps = n_below_twentieth = 0
     for seed in range(SEEDS):
-        before, _ = batched.exact_variances(seed)
+        variances, _ = batched.exact_variances(seed)
         f, trace = batched.f[seed], batched.trace
-        regret, total = f.max() - f[trace.arm[seed]], before.sum()
-        bound = NOISE * (total + np.log(1 / DELTA)) + np.sqrt(LAM * NORM**2 * total)
+        regret, s = f.max() - f[trace.arm[seed]], variances.sum()
+        bound = NOISE * (s + np.log(1 / DELTA)) + np.sqrt(LAM * NORM**2 * s)
         bound = np.sqrt(HORIZON) * bound
-        within_bound += regret.sum() <= 55 * RATIO**3 * bound
-        without_factor += regret.sum() <= bound
-        first_term += regret.sum() <= NOISE * np.sqrt(HORIZON * total)
-        step_bound = 2 * trace.width[seed] * np.sqrt(3 * before)
-        below_steps += (regret <= step_bound).all()
-        below_twentieth += (regret <= step_bound / 20).all()
+        n_within_bound += regret.sum() <= 55 * RATIO**3 * bound
+        n_without_factor += regret.sum() <= bound
+        n_first_term += regret.sum() <= NOISE * np.sqrt(HORIZON * s)
+        step_bound = 2 * trace.width[seed] * np.sqrt(3 * variances)
+        n_below_steps += (regret <= step_bound).all()
+        n_below_twentieth += (regret <= step_bound / 20).all()
     min_runs = (1 - DELTA) * SEEDS
-    assert min(within_bound, without_factor, below_steps) >= min_runs
-    assert max(first_term, below_twentieth) < min_runs
+    assert min(n_within_bound, n_without_factor, n_below_steps) >= min_runs
+    assert max(n_first_term, n_below_twentieth) < min_runs
 
 
 @pytest.mark.slow

@@ -16,19 +16,19 @@ from jsketch.types import Evaluations
 SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
 
 
-@pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_bless_scores_are_within_a_factor_3(seeds):
+@pytest.mark.parametrize("n_seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_bless_scores_are_within_a_factor_3(n_seeds):
     """In at least 95% of the seeds all 2,000 scores are within a factor 3 of the exact ones.
     Dictionaries have at most 13 d_eff arms."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
-    accurate, sizes = 0, []
-    for seed in range(seeds):
+    n_accurate, sizes = 0, []
+    for seed in range(n_seeds):
         dictionary = bless.bless(kernel, SQUARE, counts, lam, jax.random.key(seed))
         ratio = bless.leverage_scores(kernel, SQUARE, counts, dictionary, lam) / exact
-        accurate += ratio.max() < 3 and ratio.min() > 1 / 3
+        n_accurate += ratio.max() < 3 and ratio.min() > 1 / 3
         sizes.append(len(dictionary.rows))
-    assert accurate >= 0.95 * seeds
+    assert n_accurate >= 0.95 * n_seeds
     assert max(sizes) <= 13 * exact.sum()
 
 
@@ -44,13 +44,13 @@ def test_leverage_scores_count_repeated_evaluations():
     np.testing.assert_allclose(estimate, scores, rtol=1e-7)
 
 
-@pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
+@pytest.mark.parametrize("gap", [1e-9, 1e-7, 1e-4])
 @pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
-def test_leverage_scores_of_near_copies_are_accurate(apart, lam):
+def test_leverage_scores_of_near_copies_are_accurate(gap, lam):
     """Up to a factor 3, scores are at most the true ones at lam. They are at least the true ones at
     lam or, where float64 does not resolve lam, the true ones at 1e-12 k(x,x)."""
     random = np.random.default_rng(0)
-    x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
+    x = np.repeat(SQUARE[:10], 4, axis=0) + gap * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
     root = np.sqrt(counts.astype(LD))
     weighted_gram = gram([("gaussian", 1, 0.5, 0)], x, x) * root[:, None] * root
@@ -60,6 +60,7 @@ def test_leverage_scores_of_near_copies_are_accurate(apart, lam):
         return (1 - noise * np.square(half).sum(0)).astype(float)
 
     upper = true_scores(np.full(40, LD(lam)))
+    # float64 resolves lam = 1e-10
     lower = upper if lam == 1e-10 else true_scores(1e-12 * counts.astype(LD))
     exact = bless.exact_leverage_scores(kernel, x, counts, lam)
     dictionary = bless.bless(kernel, x, counts, lam, KEY)
@@ -92,9 +93,9 @@ def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatc
 
         return record_key
 
-    monkeypatch.setattr(jax.random, "randint", recording(jax.random.randint, 0))
-    monkeypatch.setattr(jax.random, "uniform", recording(jax.random.uniform, 0))
-    monkeypatch.setattr(bless, "bless", recording(bless.bless, 4))
+    monkeypatch.setattr(jax.random, "randint", recording(jax.random.randint, key_position=0))
+    monkeypatch.setattr(jax.random, "uniform", recording(jax.random.uniform, key_position=0))
+    monkeypatch.setattr(bless, "bless", recording(bless.bless, key_position=4))
     data = Evaluations(np.ones(10), np.ones(10), method)
     BBKB(kernels.Gaussian(1.0)).init(Arms(jnp.asarray(SQUARE[:10])), KEY, data=data)
     assert len(used_keys) == 2 and used_keys[0] != used_keys[1]
@@ -114,8 +115,8 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
         _, covariance, logdet = oracles.exact(gram, counts, counts, lam)
         assert np.log1p(np.diag(covariance).max()) <= logdet / size * (1 + 1e-9)
     assert np.diag(covariance).max() <= 1 / min_size * (1 + 1e-9)
-    before = np.bincount(arms[:-1], minlength=200).astype(float)
-    assert np.diag(oracles.exact(gram, before, before, lam)[1]).max() > 1 / min_size
+    counts_before = np.bincount(arms[:-1], minlength=200).astype(float)
+    assert np.diag(oracles.exact(gram, counts_before, counts_before, lam)[1]).max() > 1 / min_size
     domain = Arms(jnp.asarray(x))
     bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts))
@@ -128,7 +129,7 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
 def test_an_initial_design_is_the_first_batch():
     x = SQUARE[:60]
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
-    arms = initial.uncertainty_sampling(kernels.Gaussian(0.5), problem.arms, 0.1, 0.5)
+    arms = initial.uncertainty_sampling(kernels.Gaussian(0.5), problem.arms, 0.1, max_variance=0.5)
     bandit = BBKB(kernels.Gaussian(0.5), 0.1, initial=arms, max_batch=100)
     trace = loops.run(bandit, problem, KEY, 60).trace
     np.testing.assert_array_equal(trace.arm[: len(arms)], arms)

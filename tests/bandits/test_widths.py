@@ -74,8 +74,8 @@ def formulas(e, lam, xi, norm, delta, ratio):
     log_paper = np.log(e.kappa2 * e.t) if e.kappa2 * e.t > 1 else 0.0
     log_corrected = 1 + np.log(1 + e.kappa2 * e.t / lam)
     for name, log in (("bkb_paper", log_paper), ("bkb_corrected", log_corrected)):
-        inside = alpha * log * e.effective + log_inv_delta
-        table[name] = 2 * xi * np.sqrt(inside) + factor * bias
+        radicand = alpha * log * e.effective + log_inv_delta
+        table[name] = 2 * xi * np.sqrt(radicand) + factor * bias
     log_t = np.log(e.t) if e.t > 1 else 0.0
     table["bkb_code"] = bias + xi * np.sqrt(log_t * e.effective + log_inv_delta)
     # BBKB Theorem 2
@@ -108,10 +108,9 @@ def evidence_after_batches(gram, lam, dictionaries):
             counts[arm] += 1
         residual, logdet = np.diag(gram), 0.0
         if len(arms):
-            sketch = oracles.sketched(gram, arms, counts, counts, lam)
-            residual, logdet = sketch[3].copy(), sketch[4]
+            _, _, embedded, residual, logdet = oracles.sketched(gram, arms, counts, counts, lam)
             residual[arms] = 0
-            variance = residual / lam + np.diag(sketch[2])
+            variance = residual / lam + np.diag(embedded)
         else:
             variance = np.diag(gram) / lam
         yield SimpleNamespace(
@@ -127,18 +126,20 @@ def evidence_after_batches(gram, lam, dictionaries):
 
 @jax.jit
 def after_each_batch(bandit):
-    """(states [4] before and after each of the BATCHES without domains, whether one overflowed)."""
-    first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
+    """(states [4] without domains, before and after the BATCHES; whether one overflowed)."""
+    first_state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
 
-    def one(state, evaluations):
+    def tell_batch(state, evaluations):
         index, mask, y, key = evaluations
         new, info = bandit.tell(state, Query(index, mask, jnp.zeros((), bool)), y, key)
         return new, (new.replace(domain=None), info.overflow)
 
     evaluations = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(USED_SLOTS), jnp.asarray(Y))
-    _, (rest, overflow) = jax.lax.scan(one, first, (*evaluations, jax.random.split(KEY, 3)))
-    start = first.replace(domain=None)
-    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, rest)
+    _, (later_states, overflow) = jax.lax.scan(
+        tell_batch, first_state, (*evaluations, jax.random.split(KEY, 3))
+    )
+    start = first_state.replace(domain=None)
+    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, later_states)
     return states, overflow.any()
 
 
@@ -149,16 +150,13 @@ GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """This holds before and after each batch, for dictionaries of some or of all arms."""
+    """They match before and after each batch, for dictionaries of some or of all arms."""
     bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
-    expected = list(
-        evidence_after_batches(
-            GRAM, lam, [row[used] for row, used in zip(index, mask, strict=True)]
-        )
-    )
+    dictionaries = [row[used] for row, used in zip(index, mask, strict=True)]
+    expected = list(evidence_after_batches(GRAM, lam, dictionaries))
     confidence = widths.Confidence(lam, *ASSUMED.values(), RATIO)
     values = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
@@ -167,8 +165,8 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
         sums = evidence.count, evidence.information, evidence.information_sketched
         np.testing.assert_allclose(sums, (e.t, e.information, e.tripled), **close)
         names = ("logdet", "residual_sum", "prior_variance", "variance_sum")
-        others = [getattr(evidence, name) for name in names]
-        np.testing.assert_allclose(others, (e.logdet, e.rho, e.kappa2, e.effective), **close)
+        actual = [getattr(evidence, name) for name in names]
+        np.testing.assert_allclose(actual, (e.logdet, e.rho, e.kappa2, e.effective), **close)
         table = formulas(e, lam, *ASSUMED.values(), RATIO)
         assert set(table) == set(NAMES)
         np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
@@ -189,6 +187,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     e.information = e.tripled = logdet
     table = formulas(e, lam, *ASSUMED.values(), RATIO)
     evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
+    # the shape for which EVALUATE is compiled already
     evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), evidence)
     values = EVALUATE(evidence, widths.Confidence(lam, *ASSUMED.values(), RATIO))
     for name, value in zip(NAMES, values, strict=True):

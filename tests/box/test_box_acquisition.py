@@ -23,14 +23,14 @@ NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
 )
 def test_log_ei_and_log_pi_are_accurate_in_both_tails(function, reference):
     z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
-    values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
+    values = jax.jit(function)(mean=jnp.asarray(z), variance=jnp.ones(len(z)), threshold=0.0)
     expected = [reference(value) for value in z]
     # atol, because where a logarithm is near zero only its absolute error is small
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 
 
 def test_gradients_of_log_ei_and_log_pi_are_accurate_in_both_tails():
-    """d log EI / dz = Phi / EI and d log Phi / dz = phi / Phi, by the integrals of `laplace`."""
+    """d log EI / dz = Phi / EI and d log Phi / dz = phi / Phi. For z < 0 they are integrals."""
     slope = jax.jit(
         jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))
     )
@@ -39,11 +39,11 @@ def test_gradients_of_log_ei_and_log_pi_are_accurate_in_both_tails():
     z = NONNEGATIVE_Z
     expected = norm.cdf(z) / (norm.pdf(z) + z * norm.cdf(z))
     np.testing.assert_allclose(slope(jnp.asarray(z)), expected, rtol=1e-11)
-    slope = jax.jit(jax.vmap(jax.grad(acquisition.log_normal_cdf)))
+    cdf_slope = jax.jit(jax.vmap(jax.grad(acquisition.log_normal_cdf)))
     expected = [1 / laplace(-z, 0) for z in NEGATIVE_Z]
-    np.testing.assert_allclose(slope(jnp.asarray(NEGATIVE_Z)), expected, rtol=1e-10)
+    np.testing.assert_allclose(cdf_slope(jnp.asarray(NEGATIVE_Z)), expected, rtol=1e-10)
     expected = norm.pdf(z) / norm.cdf(z)
-    np.testing.assert_allclose(slope(jnp.asarray(z)), expected, rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(cdf_slope(jnp.asarray(z)), expected, rtol=1e-11, atol=1e-300)
 
 
 @pytest.mark.float32
@@ -75,7 +75,7 @@ def test_ei_and_pi_use_the_best_value_plus_the_margin_and_ucb_uses_the_width():
             kernels.Gaussian(), numbers, regression.standardized(u, y, mask)
         )
         names = GPBandit.choices["acquisition"]
-        scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in names}
+        scores = {name: bandit.replace(acquisition=name).score(posterior)(points) for name in names}
         return regression.predict(posterior, points), scores
 
     (mean, variance), scores = jax.tree.map(np.asarray, posterior_and_scores(u, y, mask, points))

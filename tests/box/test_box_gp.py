@@ -36,7 +36,7 @@ def observations(n=15, d=2, seed=0, capacity=None):
 # scikit-learn warns if a fitted hyperparameter lies on its bound
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
-    """20 random problems have at least the marginal likelihood of scikit-learn with 3 starts."""
+    """For 20 problems the likelihood is at least that of scikit-learn with 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, sklearn_kernel = KERNELS[name]
@@ -65,26 +65,26 @@ def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
 
 
 def test_a_warm_start_never_lowers_the_likelihood():
-    """A fit with one step from the best hyperparameters has no smaller likelihood."""
+    """A fit of one step from the hyperparameters of a fit has no smaller likelihood."""
     data, kernel = observations(), kernels.Matern()
     numbers, value = fit_jit(
         kernel, data, BOUNDS, HYPERPARAMETERS, jax.random.key(0), restarts=3, steps=60
     )
-    _, later = fit_jit(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
-    assert float(later) >= float(value) - 1e-6
+    _, later_value = fit_jit(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
+    assert float(later_value) >= float(value) - 1e-6
 
 
 @pytest.mark.float32
-@pytest.mark.parametrize("values", ["none", "one", "equal", "twice"])
-def test_fits_of_degenerate_data_are_finite(values):
+@pytest.mark.parametrize("case", ["none", "one", "equal", "twice"])
+def test_fits_of_degenerate_data_are_finite(case):
     u = jnp.asarray(np.random.default_rng(0).uniform(size=(16, 2)), jnp.zeros(()).dtype)
     y, mask = {
         "none": (u[:, 0], jnp.zeros(16, bool)),
         "one": (u[:, 0], jnp.arange(16) < 1),
         "equal": (jnp.ones_like(u[:, 0]), jnp.ones(16, bool)),
         "twice": (u[:, 0], jnp.ones(16, bool)),
-    }[values]
-    u = u.at[8:].set(u[:8]) if values == "twice" else u  # the same points with other values
+    }[case]
+    u = u.at[8:].set(u[:8]) if case == "twice" else u  # the same points with other values
     data = regression.standardized(u, y, mask)
     start = fit.default_numbers(BOUNDS, 2, u.dtype)
     numbers, value = fit_jit(
@@ -106,36 +106,41 @@ def test_the_variance_has_a_floor():
         data = regression.standardized(u, u[:, 0], jnp.ones(5, bool))
         return regression.predict(regression.condition(kernels.Gaussian(), numbers, data), points)
 
+    # the sixth point is far from the data
     _, variance = predicted(u, jnp.append(u, jnp.array([[0.1]]), 0))
     np.testing.assert_array_equal(variance, [4 * 2.0**-52] * 5 + [4.0])
 
 
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
-    """The 4 means of 4,000 draws, each with new frequencies, are within 5 standard errors (a
-    correct sampler fails with probability 2e-6), and the 10 covariances within 8."""
+    """The means of 4,000 draws at 4 points, each with new frequencies, are within 5 standard errors
+    of the posterior's, and the 10 covariances within 8. A correct sampler fails with probability
+    2e-6."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = regression.condition(KERNELS[name][0], HYPERPARAMETERS, data)
-    draw = jax.jit(jax.vmap(lambda key: regression.draw(posterior, points, key, 1, 32)[0]))
+    draw = jax.jit(
+        jax.vmap(lambda key: regression.draw(posterior, points, key, draws=1, frequencies=32)[0])
+    )
     draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
-    mean, matrix = (np.asarray(part) for part in regression.joint_posterior(posterior, points))
+    mean, covariance = (np.asarray(part) for part in regression.joint_posterior(posterior, points))
     # the fourth moments of a mixture over frequencies are larger than those of normal draws
-    check_law(draws, mean, matrix, mean_errors=5, covariance_errors=8)
+    check_law(draws, mean, covariance, mean_errors=5, covariance_errors=8)
 
 
 def test_the_smallest_capacity_gives_the_posterior_of_all_slots():
     data = observations(20, capacity=256)
+    # evaluation 3 failed
     data = data._replace(mask=data.mask.at[3].set(False), y=data.y.at[3].set(0))
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
 
-    def moments_at_points(data):
+    def moments(data):
         return regression.predict(
             regression.condition(kernels.Matern(), HYPERPARAMETERS, data), points
         )
 
-    few_slots = jax.jit(lambda d: regression.at_smallest_capacity(d, moments_at_points))
-    chex.assert_trees_all_close(few_slots(data), jax.jit(moments_at_points)(data), rtol=1e-9)
+    moments_in_few_slots = jax.jit(lambda d: regression.at_smallest_capacity(d, moments))
+    chex.assert_trees_all_close(moments_in_few_slots(data), jax.jit(moments)(data), rtol=1e-9)
 
 
 def test_equal_values_have_the_scale_1():
@@ -154,13 +159,10 @@ NUMBERS = regression.Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7)
 def log_prior(numbers):
     """The log density by SciPy. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
-    lengths = (
-        lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
-        .logpdf(numbers.lengthscale)
-        .sum()
-    )
-    outputscale = lognorm(0.8, scale=np.exp(0.5)).logpdf(float(numbers.outputscale))
-    return lengths + outputscale + lognorm(1, scale=np.exp(-4)).logpdf(float(numbers.noise))
+    lengthscale = lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
+    outputscale, noise = lognorm(0.8, scale=np.exp(0.5)), lognorm(1, scale=np.exp(-4))
+    log_density = lengthscale.logpdf(numbers.lengthscale).sum() + noise.logpdf(float(numbers.noise))
+    return log_density + outputscale.logpdf(float(numbers.outputscale))
 
 
 def test_the_prior_density_and_its_gradient_are_those_of_scipy():
@@ -178,8 +180,9 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
     """Each mode is exp(location - scale^2). The log marginal likelihood without data is 0."""
     data = regression.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
+    options = dict(restarts=1, steps=40, prior=PRIOR)
     numbers, value = fit_jit(
-        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, PRIOR
+        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), **options
     )
     np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
     assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)
@@ -206,7 +209,9 @@ def hartmann(x):
 
 
 CUBE = Box(jnp.zeros(6), jnp.ones(6))
-HARTMANN = boxes.BoxProblem(CUBE, jnp.array(3.322368011415515), jnp.zeros(6), 0.0, hartmann)
+HARTMANN = boxes.BoxProblem(
+    CUBE, jnp.array(3.322368011415515), maximiser=jnp.zeros(6), noise_std=0.0, function=hartmann
+)
 
 
 def regrets(problem, horizon):
@@ -218,9 +223,9 @@ def regrets(problem, horizon):
 
 @pytest.mark.slow
 def test_few_runs_with_a_prior_end_on_a_lower_hill():
-    """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood end
-    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003).
-    Of 20 runs of BoTorch 2 do. On Branin's function with 30 evaluations, the mean difference to the
+    """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood (median
+    0.076), 1 run with the prior (median 0.003) and 2 of 20 runs of BoTorch end more than 0.5 below
+    the maximum. On Branin's function with 30 evaluations, the mean difference to the
     maximum is 0.011; BoTorch has 0.020."""
     regret = regrets(HARTMANN, 60)
     assert (regret > 0.5).sum() <= 3 and np.median(regret) < 0.02

@@ -29,7 +29,7 @@ each = by_name(CASES, CASES.keys() - QUICK)
 
 @struct.dataclass
 class Failing:
-    """Branin's function with NaN or infinite values beyond a limit."""
+    """Branin's function times `unit`, with NaN or infinite values where x[0] > `limit`."""
 
     limit: float = 5.0
     unit: float = 1.0
@@ -45,7 +45,7 @@ FAILING = Failing()
 PROBLEM = problems.on_box(FAILING, BOX)
 
 
-def on_host(x):
+def host_objective(x):
     return float(FAILING(jnp.asarray(x), KEY))
 
 
@@ -62,11 +62,11 @@ def check_record(name, run):
     assert 0 < (~ok).sum() < HORIZON
     best = np.maximum.accumulate(np.where(ok, expected, -np.inf))
     np.testing.assert_allclose(run.best, best, rtol=1e-9)
-    past = run.state.history
-    assert int(past.count) == HORIZON
-    np.testing.assert_array_equal(past.ok, ok)
-    np.testing.assert_allclose(past.y, np.where(ok, expected, 0), rtol=1e-9)
-    assert float(history.best(past)[1]) == float(run.best[-1]) == float(run.info.best[-1])
+    record = run.state.history
+    assert int(record.count) == HORIZON
+    np.testing.assert_array_equal(record.ok, ok)
+    np.testing.assert_allclose(record.y, np.where(ok, expected, 0), rtol=1e-9)
+    assert float(history.best(record)[1]) == float(run.best[-1]) == float(run.info.best[-1])
     assert np.isnan(run.value).all()  # a plain function has no noiseless value
 
 
@@ -91,27 +91,28 @@ def test_values_whose_squares_overflow_change_no_pick(name, unit):
 
 
 def test_all_optimisers_have_the_same_initial_points():
-    runs = [loops.run(CASES[name], PROBLEM, KEY, HORIZON).x[:INITIAL] for name in QUICK]
-    for x in runs[1:]:  # programs may round differently
-        np.testing.assert_allclose(x, runs[0], rtol=1e-13)
+    designs = [loops.run(CASES[name], PROBLEM, KEY, HORIZON).x[:INITIAL] for name in QUICK]
+    for design in designs[1:]:  # programs may round differently
+        np.testing.assert_allclose(design, designs[0], rtol=1e-13)
+    # a longer design has the same first points
     nine_points = history.initial_points(
         BOX, loops.rollouts.Roots(*jax.random.split(KEY, 4)).init, 9
     )
-    np.testing.assert_allclose(nine_points[:INITIAL], runs[0], rtol=1e-13)
+    np.testing.assert_allclose(nine_points[:INITIAL], designs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
-    assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(runs[0])).all()
+    assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(designs[0])).all()
 
 
 @by_name(QUICK)
 def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, tmp_path):
-    """The run is also interrupted within a query, and resumes from its checkpoint."""
+    """A run is interrupted at two calls of its objective, and resumes from its checkpoint."""
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
-    driven = loops.drive(optimizer, on_host, BOX, KEY, HORIZON)
+    driven = loops.drive(optimizer, host_objective, BOX, KEY, HORIZON)
     np.testing.assert_allclose(driven.x, compiled.x, atol=TOLERANCES[name])
     assert driven.best[1] == driven.y[np.isfinite(driven.y)].max()
 
-    interrupted_objective, calls = failing((2, 8), KeyboardInterrupt(), on_host)
+    interrupted_objective, calls = failing((2, 8), KeyboardInterrupt(), host_objective)
     path = tmp_path / "run"
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
@@ -135,14 +136,14 @@ def test_several_seeds_have_the_points_of_single_runs(name):
     np.testing.assert_array_equal(mapped_points[1], single_points)
 
 
-@pytest.mark.parametrize(("name", "number"), NUMBERS.items())
-def test_other_numbers_compile_nothing(name, number):
+@pytest.mark.parametrize(("name", "field"), NUMBERS.items())
+def test_other_numbers_compile_nothing(name, field):
     loops.run(CASES[name], PROBLEM, KEY, HORIZON)
-    before = len(TRACES)
-    modified = CASES[name].replace(**{number: 0.123})
+    n_traces = len(TRACES)
+    modified = CASES[name].replace(**{field: 0.123})
     problem = problems.on_box(Failing(4.0), Box(BOX.lower - 1, BOX.upper))
     loops.run(modified, problem, jax.random.key(3), HORIZON)
-    assert 0 < before == len(TRACES)
+    assert 0 < n_traces == len(TRACES)
 
 
 @each
@@ -161,7 +162,7 @@ def test_asking_twice_gives_the_same_query(name):
     first, second = (ASK(CASES[name], state, KEY) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)
     np.testing.assert_array_equal(first.mask, np.arange(len(first.mask)) < INITIAL)
-    # after a run, where the points are those of the optimiser
+    # before the last evaluation, whose point is that of the optimiser
     state = loops.run(CASES[name], PROBLEM, KEY, HORIZON).state
     state = state.replace(history=state.history.replace(count=jnp.asarray(HORIZON - 1, jnp.int32)))
     first, second = (ASK(CASES[name], state, KEY) for _ in range(2))
@@ -182,8 +183,8 @@ def test_dtypes_are_those_of_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
-    before = CASES[name].init(box, KEY, horizon=HORIZON)
-    chex.assert_trees_all_equal_shapes_and_dtypes(before, run.state)
+    initial = CASES[name].init(box, KEY, horizon=HORIZON)
+    chex.assert_trees_all_equal_shapes_and_dtypes(initial, run.state)
 
 
 @struct.dataclass
@@ -208,8 +209,10 @@ def test_invalid_objectives_are_refused(loop):
         (lambda x: x.sum(), r"a function of \(x, key\); its arguments are \(x\)"),
         (VectorValued(), r"value must return one number, .*shape \(1,\)"),
     ]
-    refused = [(problems.on_box(objective, BOX), words) for objective, words in rows]
-    check_refusals((partial(loop, UniformBox(), p, KEY, 3), words) for p, words in refused)
+    check_refusals(
+        (partial(loop, UniformBox(), problems.on_box(objective, BOX), KEY, 3), words)
+        for objective, words in rows
+    )
 
 
 def test_objectives_may_return_integers_and_booleans():

@@ -22,6 +22,7 @@ from jsketch.types import Box
 LAM = 0.3
 LM = models.LevenbergMarquardt
 SMALL = dict(initial=3, candidates=64, starts=8, steps=40, oracle=LM(steps=8, restarts=2))
+# without refits, w_t is the estimate of eq. 5
 EQ5 = SMALL | dict(refit=False, reach=0.05)
 PROBLEM = boxes.styblinski_tang(3, noise_std=0.01)
 HORIZON = 9
@@ -53,7 +54,7 @@ def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     return past_rounds, state
 
 
-def flat(optimizer, box=PROBLEM.domain):
+def flat_model(optimizer, box=PROBLEM.domain):
     return flatten(optimizer.model, box.lower)
 
 
@@ -120,8 +121,8 @@ def test_a_refined_fit_is_never_worse():
 
 def test_schedules_match_their_formulas():
     def step(t=2):
-        numbers = (jnp.asarray(value) for value in (4.0, 3.0, 2.0))
-        return balls.Step(jnp.asarray(t, jnp.int32), 4, 10, *numbers)
+        numbers = dict(regularization=jnp.array(4.0), logdet=jnp.array(3.0), scale=jnp.array(2.0))
+        return balls.Step(jnp.asarray(t, jnp.int32), horizon=4, parameters=10, **numbers)
 
     assert float(balls.Printed(2.0)(step())) == pytest.approx(10**3 * 2**4 * 2 / 4)
     # sigma in units of standardized values: 0.2 / 2
@@ -139,23 +140,23 @@ def test_schedules_match_their_formulas():
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     """Sigma, w_t, determinant and potential equal those computed from scratch (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
-    past_rounds, last = rounds(optimizer)
-    model, units = flat(optimizer), last.scaling
+    past_rounds, end = rounds(optimizer)
+    model, scaling = flat_model(optimizer), end.scaling
     g, targets, u2 = [], [], []
     value_and_gradient = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(past_rounds[1:], 3):
-        value, gradient = value_and_gradient(state.centre, units.inputs(last.history.x[i]))
+        value, gradient = value_and_gradient(state.centre, scaling.inputs(end.history.x[i]))
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
-        w = np.linalg.solve(sigma, LAM * np.asarray(last.w0) + rows.T @ np.array(targets))
+        w = np.linalg.solve(sigma, LAM * np.asarray(end.w0) + rows.T @ np.array(targets))
         np.testing.assert_allclose(state.centre, w, rtol=1e-8, atol=1e-8)
         gradient = np.asarray(gradient)
         u2.append(gradient @ np.linalg.solve(sigma, gradient))
         g.append(gradient)
-        targets.append(gradient @ w + float(units.values(last.history.y[i]) - value))
-    np.testing.assert_allclose(last.gradients[3:], g, rtol=1e-9, atol=1e-10)
-    assert not np.asarray(last.gradients[:3]).any()
-    sigma = balls.ellipsoid(last.gradients, LAM)
+        targets.append(gradient @ w + float(scaling.values(end.history.y[i]) - value))
+    np.testing.assert_allclose(end.gradients[3:], g, rtol=1e-9, atol=1e-10)
+    assert not np.asarray(end.gradients[:3]).any()
+    sigma = balls.ellipsoid(end.gradients, LAM)
     logdet, max_square = float(sigma.logdet), max(r @ r for r in g)
     assert logdet == pytest.approx(np.log1p(u2).sum(), rel=1e-9)
     assert logdet <= model.size * np.log1p(len(g) * max_square / (model.size * LAM))
@@ -167,12 +168,12 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
 
 def test_scaling_is_inverted():
     _, last = rounds(OPTIMIZERS["ball"])
-    units, past = last.scaling, last.history
-    np.testing.assert_allclose(units.points(units.inputs(past.x)), past.x, atol=1e-14)
-    np.testing.assert_allclose(units.rewards(units.values(past.y)), past.y, rtol=1e-12)
-    np.testing.assert_allclose(units.inputs(PROBLEM.domain.lower), -np.ones(3))
-    first = units.values(past.y[:3])
-    np.testing.assert_allclose([first.mean(), first.std()], [0, 1], atol=1e-12)
+    scaling, past = last.scaling, last.history
+    np.testing.assert_allclose(scaling.points(scaling.inputs(past.x)), past.x, atol=1e-14)
+    np.testing.assert_allclose(scaling.rewards(scaling.values(past.y)), past.y, rtol=1e-12)
+    np.testing.assert_allclose(scaling.inputs(PROBLEM.domain.lower), -np.ones(3))
+    values = scaling.values(past.y[:3])
+    np.testing.assert_allclose([values.mean(), values.std()], [0, 1], atol=1e-12)
 
 
 @each
@@ -201,7 +202,7 @@ def test_a_horizon_of_phase_one_alone_is_valid():
 
 @each
 def test_every_choice_lies_in_the_ball_and_the_box_and_is_no_worse_than_its_starts(name):
-    """THEORY 8.3."""
+    """THEORY 8.3, for phase II. In phase I a query has no radius."""
     past_rounds, _ = rounds(OPTIMIZERS[name])
     assert np.isnan(float(past_rounds[0][1].proposal.beta))
     for _, query, info in past_rounds[1:]:
@@ -215,19 +216,20 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_is_no_worse_than_its_star
 
 def test_reach_limits_the_distance_to_the_best_point():
     for state, query, _ in rounds(GOUCB(**EQ5))[0][1:]:
-        away = jnp.abs(query.x[0] - history.best(state.history)[0]).max()
-        assert float(away) <= 0.05 * 10 + 1e-12
+        distance = jnp.abs(query.x[0] - history.best(state.history)[0]).max()
+        assert float(distance) <= 0.05 * 10 + 1e-12  # the sides of the box are 10
 
 
 def test_the_direction_is_a_step_in_whitened_coordinates():
-    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u; projection divides u by max(1, |u|)."""
+    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u, where W W^T = Sigma^-1. Projection
+    divides u by max(1, |u|)."""
     optimizer = OPTIMIZERS["ball"]
-    model = flat(optimizer)
+    model = flat_model(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
     ball, zeros = optimizer.ball(state), jnp.zeros(len(state.gradients))
     form = balls.whitened_form(model, ball)
-    normal = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
-    for gradient in [*normal, *state.gradients[:2]]:
+    normals = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
+    for gradient in [*normals, *state.gradients[:2]]:
         u = ball.sigma.inverse_root_transposed(gradient)
         w = ball.displacement(u / jnp.linalg.norm(u))
         step = form.direction(balls.Displacement(gradient, zeros))
@@ -235,20 +237,20 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
             atol = 1e-10 * float(abs(actual).max())
             np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=atol)
         for length in (0.5, 3.0):
-            p = form.project(balls.Displacement(length * step.w, length * step.image))
-            np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
+            projected = form.project(balls.Displacement(length * step.w, length * step.image))
+            np.testing.assert_allclose(projected.w, min(length, 1) * step.w, rtol=1e-9)
     zero_step = form.direction(balls.Displacement(jnp.zeros(model.size), zeros))
     assert not np.asarray(zero_step.w).any() and not np.asarray(zero_step.image).any()
     # where the squares of a gradient underflow, the step is short and never leaves the ball
-    for size in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
-        step = form.start(size * normal[1])
+    for magnitude in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
+        step = form.start(magnitude * normals[1])
         assert float(ball.sigma.squared_norm(step.w)) <= float(ball.beta) * (1 + 1e-9)
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
     """48 long ascents over w alone add at most 0.3% to the optimism, f_x(w) - f_x(w_t)."""
     optimizer = OPTIMIZERS["ball"]
-    model = flat(optimizer)
+    model = flat_model(optimizer)
 
     @jax.jit
     def best_of_many(state, x):
@@ -269,8 +271,9 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
         return state.scaling.rewards(largest)
 
     for state, query, _ in rounds(optimizer)[0][1:]:
-        largest_value, centre = best_of_many(state, query.x[0])
-        assert float(query.proposal.acquisition) >= largest_value - 0.003 * (largest_value - centre)
+        largest_value, centre_value = best_of_many(state, query.x[0])
+        optimism = largest_value - centre_value
+        assert float(query.proposal.acquisition) >= largest_value - 0.003 * optimism
 
 
 # theorems
@@ -278,8 +281,8 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
 
 def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
     """THEORY 8.3: for a model that is linear in w, the joint maximum is max_x f_x(w_t) + sqrt(beta)
-    |g|_Sigma^-1. With C_h = 0, r_t <= 2 sqrt(beta_t) u_t as long as w* lies in the ball, which
-    holds without noise and with b = |w0 - w*|."""
+    u_t, where u_t = |g|_Sigma^-1, and the regret r_t is at most 2 sqrt(beta_t) u_t as long as w*
+    lies in the ball, which holds without noise and with b = |w0 - w*|."""
     truth = jnp.array([0.3, -0.2, 0.5, 0.1, 0.4, 0.2, -0.3, 0.6])
     line = Box(jnp.array([-2.0]), jnp.array([2.0]))
 
@@ -299,15 +302,15 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
         **PAPER,
     )
     grid, model = jnp.linspace(-2, 2, 4001)[:, None], flatten(linear, jnp.zeros(1))
-    highest = jax.vmap(partial(linear.apply, truth))(grid).max()
-    problem = boxes.BoxProblem(line, highest, jnp.zeros(1), 0.0, partial(linear.apply, truth))
+    maximum = jax.vmap(partial(linear.apply, truth))(grid).max()
+    problem = boxes.BoxProblem(line, maximum, jnp.zeros(1), 0.0, partial(linear.apply, truth))
     for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
         ball, x = optimizer.ball(state), query.x[0]
         assert float(ball.sigma.squared_norm(ball.centre - truth)) <= float(ball.beta) * (1 + 1e-9)
         closed_form = jax.vmap(partial(balls.first_order, model, ball))(grid)[0].max()
         assert float(query.proposal.acquisition) == pytest.approx(float(closed_form), abs=1e-4)
         u = jnp.linalg.norm(ball.sigma.inverse_root_transposed(waves(x)))
-        assert float(highest - problem.value(x)) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
+        assert float(maximum - problem.value(x)) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
 
 
 LINE = Box(jnp.array([-1.0]), jnp.array([1.0]))
@@ -317,12 +320,12 @@ def hill(w, x):
     return w[0] * jnp.tanh(w[1] * x[0])
 
 
-def curvature_of_hill(largest):
-    """C_h: the largest |eigenvalue| of the Hessian of `hill` in w for |x| <= 1 and |w0| <= largest.
+def curvature_of_hill(max_w0):
+    """C_h: the largest |eigenvalue| of the Hessian of `hill` in w for |x| <= 1 and |w0| <= max_w0.
     The nonzero entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
     tanh', which is at most 1."""
-    corner = largest * 4 / 27**0.5
-    return corner / 2 + jnp.sqrt(corner**2 / 4 + 1)
+    diagonal = max_w0 * 4 / 27**0.5
+    return diagonal / 2 + jnp.sqrt(diagonal**2 / 4 + 1)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +336,7 @@ def curvature_of_hill(largest):
 def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_term_suffices):
     """Lemma 5.4, without noise and with a constant radius for which w* lies in the ball: the
     optimistic value is at least f*, and it exceeds f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta
-    C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, the excess is above
+    C_h / lam, which bounds the regret. At a saddle, where the gradient is zero, the excess is above
     the first term."""
     lam, horizon = 2.0, 7
     truth, w0 = jnp.array(truth), jnp.array(w0)
@@ -347,29 +350,29 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
         oracle=FIXED,
         **PAPER,
     )
-    model, value = flat(optimizer, LINE), jax.vmap(partial(hill, truth))
-    highest = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
+    model, value = flat_model(optimizer, LINE), jax.vmap(partial(hill, truth))
+    maximum = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
 
     @jax.jit
-    def round_of(state, key):
+    def play_round(state, key):
         ball, query = optimizer.ball(state), optimizer.ask(state, key)
         gradient = jax.grad(model.value)(ball.centre, query.x[0])
-        largest = jnp.abs(ball.centre[0]) + jnp.sqrt(beta / lam)
+        max_w0 = jnp.abs(ball.centre[0]) + jnp.sqrt(beta / lam)
         y = value(query.x)
         return optimizer.tell(state, query, y, key)[0], (
             ball.sigma.squared_norm(ball.centre - truth),
             query.proposal.acquisition,
             query.proposal.acquisition - y[0],
             2 * beta**0.5 * jnp.linalg.norm(ball.sigma.inverse_root_transposed(gradient)),
-            2 * beta * curvature_of_hill(largest) / lam,
+            2 * beta * curvature_of_hill(max_w0) / lam,
         )
 
     state, n_beyond_first = optimizer.init(LINE, KEY, horizon=horizon), 0
     for t in range(horizon):
-        state, numbers = round_of(state, jax.random.key(t))
+        state, numbers = play_round(state, jax.random.key(t))
         distance, optimistic, excess, first, second = (float(number) for number in numbers)
         if t > 0:  # phase II
-            assert distance <= beta and optimistic >= highest - 1e-6
+            assert distance <= beta and optimistic >= maximum - 1e-6
             assert excess <= first + second
             n_beyond_first += excess > first
     assert (n_beyond_first == 0) == first_term_suffices
@@ -395,8 +398,8 @@ def test_the_ball_keeps_the_truth_under_noise():
     g = np.cos(0.5 + 2 * x) * np.stack([np.ones_like(x), 2 * x])
     mu = float(np.linalg.eigvalsh(2 * g @ g.T / x.size)[0])
     schedule = balls.Theory(convexity=mu, noise_std=noise)
-    sizes = dict(initial=n, candidates=32, starts=4, steps=20, regularization=4 / mu * n)
-    optimizer = GOUCB(model=model, schedule=schedule, **sizes, **PAPER)
+    options = dict(initial=n, candidates=32, starts=4, steps=20, regularization=4 / mu * n)
+    optimizer = GOUCB(model=model, schedule=schedule, **options, **PAPER)
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
@@ -404,7 +407,7 @@ def test_the_ball_keeps_the_truth_under_noise():
         """The largest |w_t - w*|^2_Sigma / beta_t of phase II."""
         with_oracle = optimizer.replace(oracle=oracle)
 
-        def round_of(state, key):
+        def play_round(state, key):
             keys = jax.random.split(key, 3)
             ball, query = with_oracle.ball(state), with_oracle.ask(state, keys[0])
             y = jax.vmap(partial(model.apply, truth))(query.x)
@@ -413,7 +416,7 @@ def test_the_ball_keeps_the_truth_under_noise():
             return with_oracle.tell(state, query, y, keys[2])[0], ratio
 
         state = with_oracle.init(LINE, key, horizon=n + 36)
-        return jax.lax.scan(round_of, state, jax.random.split(key, n + 36))[1][n:].max()
+        return jax.lax.scan(play_round, state, jax.random.split(key, n + 36))[1][n:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):

@@ -54,7 +54,7 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
     for t, y in enumerate(([1000.0, jnp.nan, jnp.nan], [jnp.nan] * 3, [1004.0] * 3, [1008.0] * 3)):
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         state, _ = TELL(optimizer, state, query, jnp.asarray(y), KEY)
-        expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
+        expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]  # (mean, deviation)
         np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
     in_use, rows = np.asarray(state.history.ok), np.asarray(state.gradients)
     assert rows[in_use].any(1).all() and not rows[~in_use].any()
@@ -151,7 +151,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
         state, info = TELL(optimizer, state, query, jnp.ones(3), KEY)
         if optimizer.model is not_finite:
             assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
-            assert bool(info.diverged) and int(info.nonfinite_rows) == 5
+            assert bool(info.diverged) and int(info.nonfinite_rows) == 5  # of all evaluations
         assert (points[0] != points[1]).all()
 
 

@@ -50,8 +50,9 @@ def test_a_run_over_named_hyperparameters():
 
     key = jax.random.key(0)
     run = loops.drive(UniformBox(initial=3), SPACE.objective(objective), SPACE.box, key, 12)
-    assert len(calls) == 12 and all(tuple(one) == SPACE.names for one in calls)
+    assert len(calls) == 12 and all(tuple(values) == SPACE.names for values in calls)
     x, best = run.best
+    # list, because `objective` appends to `calls`
     assert best == max(objective(values) for values in list(calls))
     assert SPACE.decode(x) in calls
 
@@ -107,20 +108,20 @@ def test_large_ranges_of_integers_survive_encoding():
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
     assert [space.decode(space.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
     below_ten = np.nextafter(np.float32(10), np.float32(0))
-    for choices in (3, 7, 49, 1000):
-        space = Space(Integer("n", 1, choices))
-        assert space.decode([below_ten])["n"] == space.decode(np.float32([10]))["n"] == choices
+    for n_choices in (3, 7, 49, 1000):
+        space = Space(Integer("n", 1, n_choices))
+        assert space.decode([below_ten])["n"] == space.decode(np.float32([10]))["n"] == n_choices
 
 
 def test_ranges_by_name_are_hyperparameters():
-    by_name = Space(
+    space = Space(
         rate=(1e-4, 1.0, "log"),
         share=(0.0, 1.0),
         depth=(2, 8, int),
         loss=["a", None],
         big=(1, 99, int, "log"),
     )
-    assert by_name.hyperparameters == (
+    assert space.hyperparameters == (
         Real("rate", 1e-4, 1.0, log=True),
         Real("share", 0.0, 1.0),
         Integer("depth", 2, 8),

@@ -13,10 +13,10 @@ from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
 from jsketch.contrib.problems import ClientArms, ContextualArms, play
 from jsketch.contrib.problems.contextual import Squares
 
-LENGTHSCALE, LAM, STEPS, N, WAIT, D = 0.5, 0.3, 14, 3, 3, 1.5
+LENGTHSCALE, LAM, STEPS, N, WAIT, THRESHOLD = 0.5, 0.3, 14, 3, 3, 1.5
 COMMON = dict(kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2)
 BANDIT = SharedEmbedding(
-    **COMMON, qbar=0.6, threshold=D, clients=N, max_wait=WAIT, max_history=16, capacity=24
+    **COMMON, qbar=0.6, threshold=THRESHOLD, clients=N, max_wait=WAIT, max_history=16, capacity=24
 )
 random = np.random.default_rng(0)
 X = random.uniform(0, 1, (STEPS, N, 2))
@@ -38,7 +38,7 @@ def run():
     return run_rounds(BANDIT)
 
 
-def dense(dictionary, observed):
+def moments(dictionary, observed):
     """(mean, variance, residual, logdet) at all points, given the indices of the observations."""
     mean, full, _, residual, logdet = oracles.of_observations(GRAM, dictionary, observed, Y, LAM)
     return mean, np.diag(full), residual, logdet
@@ -58,18 +58,18 @@ def test_inducing_points_leave_no_residual(run):
     assert (np.asarray(state.evidence.residual_sum) > end.evidence.residual_sum).any()
 
 
-@pytest.mark.parametrize("threshold", [D, 1e9])
+@pytest.mark.parametrize("threshold", [THRESHOLD, 1e9])
 def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
     """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
     dictionaries = state.sketch.dictionary
     index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
-    start_variance, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
+    start_variance, variance_sums, n_waited = moments(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
-    sent = sent_as_data = exchanges = 0
+    sent = sent_as_data = n_exchanges = 0
     for step in range(STEPS):
-        waited += 1
+        n_waited += 1
         for i in range(N):
             observation = step * N + i
             if np.isfinite(Y[observation]):
@@ -78,7 +78,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
                 information[i] += np.log(1 + np.array([1, 3]) * start_variance[observation])
         any_observed = bool(shared) or any(local)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
-        if (variance_sums > threshold).any() or waited == WAIT or empty:
+        if (variance_sums > threshold).any() or n_waited == WAIT or empty:
             unshared = [observation for client in local for observation in client]
             shared += unshared
             dictionary = index[step][mask[step]]
@@ -86,18 +86,18 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
             m = len(dictionary)
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
             sent_as_data += N * 3 * len(unshared)
-            exchanges += 1
-            local, variance_sums, waited = [[] for _ in range(N)], np.zeros(N), 0
-            start_variance = dense(dictionary, shared)[1]
+            n_exchanges += 1
+            local, variance_sums, n_waited = [[] for _ in range(N)], np.zeros(N), 0
+            start_variance = moments(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
         assert list(index[step][mask[step]]) == list(dictionary)
-        assert int(state.exchanges[step]) == exchanges
+        assert int(state.exchanges[step]) == n_exchanges
         assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, sent_as_data)
         np.testing.assert_allclose(state.variance_sum[step], variance_sums, atol=1e-8)
         for i in range(N):
             observed = np.array(shared + local[i], int)
-            expected = dense(dictionary, observed)
+            expected = moments(dictionary, observed)
             np.testing.assert_allclose(mean[step, i], expected[0][-6:], atol=1e-8)
             np.testing.assert_allclose(variance[step, i], expected[1][-6:], atol=1e-8)
             evidence = jax.tree.map(lambda a, at=(step, i): float(a[at]), state.evidence)
@@ -106,7 +106,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
             assert evidence.residual_sum == pytest.approx(expected[2][observed].sum(), abs=1e-8)
             pair = evidence.information, evidence.information_sketched
             np.testing.assert_allclose(pair, shared_information + information[i], atol=1e-8)
-    assert 3 < exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)
+    assert 3 < n_exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)
 
 
 def test_failures_change_no_posterior(run):
@@ -120,9 +120,9 @@ def test_failures_change_no_posterior(run):
     _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
     assert bool(flagged.nonfinite) and int(flagged.observed) == 0
     # under jit a point that is not finite is flagged in the same round
-    early = jax.tree.map(lambda leaf: leaf[0], state)
-    after_nan, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
-    assert bool(flagged.nonfinite) and int(after_nan.exchanges) == int(early.exchanges)
+    first_state = jax.tree.map(lambda leaf: leaf[0], state)
+    after_nan, flagged = TELL(BANDIT, first_state, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
+    assert bool(flagged.nonfinite) and int(after_nan.exchanges) == int(first_state.exchanges)
 
 
 SMALL = {
@@ -149,18 +149,18 @@ def test_choices_have_the_largest_bounds_and_an_overflow_is_flagged(limit):
 
 def test_a_scaled_draw_keeps_the_points_of_the_largest_qbar_that_fits():
     """`scale_to_capacity` keeps the points that bisection over qbar finds with the same key."""
-    plain = SMALL["dictionary"]
-    state = plain.init(2, KEY)
+    bandit = SMALL["dictionary"]
+    state = bandit.init(2, KEY)
     for step in range(4):
         evaluations = jnp.asarray(X[step]), jnp.ones(N), jax.random.fold_in(KEY, step)
-        assert bool(TELL(plain, state, *evaluations)[1].overflow) == (step > 0)
-        low, high = 0.0, plain.qbar
+        assert bool(TELL(bandit, state, *evaluations)[1].overflow) == (step > 0)
+        low, high = 0.0, bandit.qbar
         for _ in range(40):
             middle = (low + high) / 2
-            overflows = bool(TELL(plain.replace(qbar=middle), state, *evaluations)[1].overflow)
+            overflows = bool(TELL(bandit.replace(qbar=middle), state, *evaluations)[1].overflow)
             low, high = (low, middle) if overflows else (middle, high)
-        fitting, _ = TELL(plain.replace(qbar=low), state, *evaluations)
-        state, info = TELL(plain.replace(scale_to_capacity=True), state, *evaluations)
+        fitting, _ = TELL(bandit.replace(qbar=low), state, *evaluations)
+        state, info = TELL(bandit.replace(scale_to_capacity=True), state, *evaluations)
         assert not bool(info.overflow) and int(info.dictionary_size) == N
         expected = fitting.sketch.dictionary.index
         np.testing.assert_array_equal(state.sketch.dictionary.index, expected)
@@ -171,16 +171,16 @@ INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)
 
 def test_independent_clients_are_single_bandits():
     """Clients do not communicate. If one of them overflows, the round is applied to none."""
-    base, bandit = INDEPENDENT.bandit, INDEPENDENT
-    state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
-    tell_one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
+    client, bandit = INDEPENDENT.bandit, INDEPENDENT
+    state, states = bandit.init(2, KEY), [client.init(2, KEY)] * N
+    tell_one = jax.jit(lambda state, x, y: client.tell(state, x, y)[0])
     tell = jax.jit(bandit.tell)
     for step in (0, 2):
         state, info = tell(state, jnp.asarray(X[step]), jnp.asarray(REWARDS[step]), KEY)
         states = list(map(tell_one, states, X[step], REWARDS[step]))
     new = jnp.asarray(NEW)
-    scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.states, new)
-    np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
+    scores = jax.jit(jax.vmap(client.scores, (0, None)))(state.states, new)
+    np.testing.assert_allclose(scores, [jax.jit(client.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
     problem = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
     played = play(problem, bandit, 3, jax.random.split(KEY, 1))
@@ -203,8 +203,9 @@ class RandomBandit:
         return jax.random.randint(key, (), 0, 10**6)
 
     def tell(self, state, x, y, key):
-        false, zero = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-        return jax.random.uniform(key), Info(zero, zero, zero, y, false, false, false)
+        counts = dict.fromkeys(("batch_size", "observed", "dictionary_size"), jnp.int32(0))
+        flags = dict.fromkeys(("overflow", "truncated", "nonfinite"), jnp.zeros((), bool))
+        return jax.random.uniform(key), Info(**counts, width=y, **flags)
 
 
 def test_independent_clients_have_different_keys():

@@ -61,7 +61,8 @@ def kors_joins(draws):
     rewarded, joined = rewarded_points(STEPS), []
     for number, step in enumerate(rewarded):
         gram = GRAM[np.ix_(rewarded[: number + 1], rewarded[: number + 1])]
-        joins = draws[number] < kors_probabilities(gram, joined, MU, BETA, EPS, False)[-1]
+        probabilities = kors_probabilities(gram, joined, MU, BETA, EPS, authors_code=False)
+        joins = draws[number] < probabilities[-1]
         joined += [number] * bool(joins)
         yield step, joins
 
@@ -69,7 +70,7 @@ def kors_joins(draws):
 def test_ek_ucb_matches_the_dense_projection(runs):
     """KORS draws the dictionary; all rewards are projected on the span of its points."""
     state, (mean, variance), info = runs["ek_ucb"]
-    draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
+    draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, count=STEPS, dtype=jnp.float64)
     dictionary, information = [], np.zeros(2)
     for step, joins in kors_joins(np.asarray(draws)):
         before = sketched_moments(dictionary, step - 1)[1][step]
@@ -132,12 +133,12 @@ def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
 def test_an_empty_dictionary_is_drawn_after_every_reward():
     """C is never exceeded, and few points are drawn. Later batches have max_batch = 8 rewards."""
     state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
-    sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
+    sizes, batch_start = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(rewarded_points(STEPS)):
         empty = step == 0 or sizes[step - 1] == 0
-        if empty or number + 1 - first == 8:
-            first = number + 1
-        assert int(state.points.batch_start[step]) == first
+        if empty or number + 1 - batch_start == 8:
+            batch_start = number + 1
+        assert int(state.points.batch_start[step]) == batch_start
     assert (sizes == 0).sum() > 2 and sizes[-1] > 0
 
 
@@ -165,8 +166,8 @@ def test_choices_have_the_largest_bound_and_growing_changes_no_bound(runs, name)
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)
     assert jax.tree.structure(state) == jax.tree.structure(empty)
-    first = {int(ASK(small, state, x, key)) for key in jax.random.split(KEY, 24)}
-    assert len(first) > 2
+    first_actions = {int(ASK(small, state, x, key)) for key in jax.random.split(KEY, 24)}
+    assert len(first_actions) > 2
     for i in range(2):
         state, info = TELL(small, state, x[i], jnp.asarray(1.0 - i), KEY)
         assert not bool(info.overflow) and int(info.observed) == 1

@@ -14,9 +14,9 @@ from jsketch.sketch.taylor import Taylor
 
 LAM, GAMMA, PART = 0.5, 0.9, 30
 TAYLOR = Taylor(2, 3, 0.8)
-PLAIN = DiscountedPKAWV(TAYLOR, LAM, discount=GAMMA)
-FORECASTERS = {"plain": PLAIN, "renew": PLAIN.replace(renew=True)}
-FORECASTERS["ridge"] = PLAIN.replace(penalize_current=False)
+AWV = DiscountedPKAWV(TAYLOR, LAM, discount=GAMMA)
+FORECASTERS = {"plain": AWV, "renew": AWV.replace(renew=True)}
+FORECASTERS["ridge"] = AWV.replace(penalize_current=False)
 each = pytest.mark.parametrize("name", FORECASTERS)
 UNLABELLED = [0, 7, 8, 29, 40]
 
@@ -40,7 +40,7 @@ def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
     return np.array(predictions)
 
 
-def in_parts(forecaster, xs, ys):
+def run_in_parts(forecaster, xs, ys):
     """(predictions, state), PART examples at a time, in blocks of 7."""
     state, predictions = None, []
     for first in range(0, len(ys), PART):
@@ -64,7 +64,7 @@ def test_predictions_are_the_weighted_least_squares(name):
     ys = with_value(ys, UNLABELLED, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
     expected = weighted_fits(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
-    predictions, state = in_parts(forecaster, xs, ys)
+    predictions, state = run_in_parts(forecaster, xs, ys)
     np.testing.assert_allclose(predictions, expected, atol=1e-8)
     predictions, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
     np.testing.assert_allclose(predictions, expected, atol=1e-8)
@@ -82,7 +82,7 @@ def test_the_exact_forecaster_is_the_weighted_least_squares():
         forecaster = DiscountedKernelAWV(
             kernels.Gaussian(0.4), LAM, penalize_current=awv, discount=GAMMA, capacity=64
         )
-        predictions, state = in_parts(forecaster, xs, ys)
+        predictions, state = run_in_parts(forecaster, xs, ys)
         np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA, awv), atol=1e-8)
     assert int(state.used) == len(ys) - len(UNLABELLED)
 
@@ -93,13 +93,13 @@ def test_a_discount_of_one_changes_nothing():
     ys = with_value(ys, UNLABELLED, np.nan)
     kernel = kernels.Gaussian(0.4)
     for pair in (
-        (online.PKAWV(TAYLOR, LAM), PLAIN.replace(discount=1.0)),
+        (online.PKAWV(TAYLOR, LAM), AWV.replace(discount=1.0)),
         (
             online.KernelAWV(kernel, LAM, capacity=64),
             DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64),
         ),
     ):
-        (predictions, state), (discounted, end) = (in_parts(one, xs, ys) for one in pair)
+        (predictions, state), (discounted, end) = (run_in_parts(one, xs, ys) for one in pair)
         np.testing.assert_array_equal(discounted, predictions)
         np.testing.assert_array_equal(end.inverse, state.inverse)
         single, discounted = ([p for p, _, _ in steps(one, xs[:12], ys[:12])] for one in pair)
@@ -122,7 +122,7 @@ def test_traced_discounts_out_of_range_are_flagged(calls):
 
 
 @struct.dataclass
-class Dependent:
+class DependentFeatures:
     """Three features of two inputs, one of which is the sum of the others."""
 
     def features(self, x):
@@ -134,25 +134,25 @@ def test_rounding_differences_of_the_triangles_of_the_inverse_do_not_grow():
     xs, ys = examples(6, 400)
 
     @jax.jit
-    def scanned(forecaster, xs, ys):
+    def scan_predictions(forecaster, xs, ys):
         def step(state, example):
             x, y = example
             return forecaster.update(state, x, y, KEY)[0], forecaster.predict(state, x)
 
         return jax.lax.scan(step, forecaster.init(xs[0], KEY), (xs, ys))[1]
 
-    z = features_of(PLAIN, xs)
-    predictions = scanned(PLAIN, jnp.asarray(xs), jnp.asarray(ys))
+    z = features_of(AWV, xs)
+    predictions = scan_predictions(AWV, jnp.asarray(xs), jnp.asarray(ys))
     np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA), atol=1e-10)
 
 
 def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not():
     xs, ys = examples(4, 600)
-    forecaster = DiscountedPKAWV(Dependent(), LAM, discount=GAMMA)
+    forecaster = DiscountedPKAWV(DependentFeatures(), LAM, discount=GAMMA)
     with pytest.raises(FloatingPointError, match="no longer finite"):
-        in_parts(forecaster, xs, ys)
+        run_in_parts(forecaster, xs, ys)
     z = np.concatenate([xs, xs.sum(1, keepdims=True)], axis=1)
-    predictions, _ = in_parts(forecaster, xs[:240], ys[:240])
+    predictions, _ = run_in_parts(forecaster, xs[:240], ys[:240])
     np.testing.assert_allclose(predictions, weighted_fits(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
-    renewed, _ = in_parts(forecaster.replace(renew=True), xs, ys)
+    renewed, _ = run_in_parts(forecaster.replace(renew=True), xs, ys)
     np.testing.assert_allclose(renewed, weighted_fits(z, ys, LAM, GAMMA, renew=True), atol=1e-10)

@@ -23,6 +23,7 @@ BANDIT = BatchedExploration(**COMMON, horizon=T, capacity=A)
 
 def check_update(state, info, batch, active, counts, sums):
     """Compares the state after a batch with dense matrices. Returns the remaining arms."""
+    # delta is 0.1 by default
     width = math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
     mean, covariance, _ = oracles.exact(GRAM, counts, sums, LAM)
     half_width = width * np.sqrt(np.diag(covariance))
@@ -49,7 +50,7 @@ def test_batches_are_those_of_a_dense_replay():
     random = np.random.default_rng(1)
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
-    small = BANDIT.replace(capacity=2).init(state.domain, KEY)
+    small_state = BANDIT.replace(capacity=2).init(state.domain, KEY)
     for i, length in enumerate(batch_lengths(T), 1):
         # each batch starts from the prior, whose variances are all equal; an argmax that ignored
         # `active` would therefore pick arm 0
@@ -58,7 +59,7 @@ def test_batches_are_those_of_a_dense_replay():
             state = state.replace(active=jnp.asarray(active))
         query = ask(state, KEY)
         # the picks are the same if the capacity of the state (2) is still too small for the batch
-        small_query = ask(small.replace(active=state.active, batches=state.batches), KEY)
+        small_query = ask(small_state.replace(active=state.active, batches=state.batches), KEY)
         np.testing.assert_array_equal(small_query.index, query.index)
         picks = np.asarray(query.index)[np.asarray(query.mask)]
         assert len(picks) == length

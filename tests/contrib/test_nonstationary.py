@@ -25,10 +25,10 @@ REWARDS[[5, 17]] = np.nan  # failures, which are not counted and discount no oth
 
 
 @jax.jit
-def states(bandit):
+def replay(bandit):
     """(states, widths, overflows), each stacked over the STEPS observations."""
 
-    def one(state, evaluations):
+    def tell_one(state, evaluations):
         arm, y, key = evaluations
         query = Query(arm[None], jnp.ones(1, bool))
         new, info = bandit.tell(state.replace(domain=domain), query, y[None], key)
@@ -38,11 +38,11 @@ def states(bandit):
     domain = Arms(jnp.asarray(X))
     start = bandit.init(domain, KEY).replace(domain=None)
     evaluations = jnp.asarray(PULLED, jnp.int32), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(one, start, evaluations)[1]
+    return jax.lax.scan(tell_one, start, evaluations)[1]
 
 
 def weighted_moments(weights, arms, y):
-    """(mean, variance) from single observations s with noise variances lam / w_s."""
+    """(mean, variance) of all arms from single observations s with noise variances lam / w_s."""
     inner = np.linalg.inv(GRAM[np.ix_(arms, arms)] + LAM * np.diag(1 / weights))
     cross = GRAM[:, arms]
     variance = (np.diag(GRAM) - np.einsum("ij,jk,ik->i", cross, inner, cross)) / LAM
@@ -59,31 +59,31 @@ def weighted_moments(weights, arms, y):
 )
 def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
     """THEORY 6.5, for the dictionary of all pulled arms and for a drawn dictionary."""
-    stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
-    drawn = states(bandit)[0]
+    exact_states, _, overflow = replay(bandit.replace(qbar=KEEP_ALL))
+    drawn_states = replay(bandit)[0]
     assert not np.asarray(overflow).any()
     for step in (0, 5, 8, 16, STEPS - 1):
         steps = np.flatnonzero(np.isfinite(REWARDS[: step + 1]))[-window:]
         arms, y, weights = PULLED[steps], REWARDS[steps], discount ** np.arange(len(steps))[::-1]
         mean, variance = weighted_moments(weights, arms, y)
-        np.testing.assert_allclose(stacked.mean[step], mean, atol=1e-8)
-        np.testing.assert_allclose(stacked.variance[step], variance, atol=1e-8 / LAM)
+        np.testing.assert_allclose(exact_states.mean[step], mean, atol=1e-8)
+        np.testing.assert_allclose(exact_states.variance[step], variance, atol=1e-8 / LAM)
         counts = np.bincount(arms, weights, minlength=ARMS)
         sums = np.bincount(arms, weights * y, minlength=ARMS)
-        np.testing.assert_allclose(drawn.pull_counts[step], counts, atol=1e-12)
-        np.testing.assert_allclose(drawn.reward_sums[step], sums, atol=1e-12)
-        dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], drawn.dictionary)
+        np.testing.assert_allclose(drawn_states.pull_counts[step], counts, atol=1e-12)
+        np.testing.assert_allclose(drawn_states.reward_sums[step], sums, atol=1e-12)
+        dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], drawn_states.dictionary)
         members = np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
         mean, full, _, _, logdet = oracles.sketched(GRAM, members, counts, sums, LAM)
-        np.testing.assert_allclose(drawn.mean[step], mean, atol=1e-8)
-        np.testing.assert_allclose(drawn.variance[step], np.diag(full), atol=1e-8 / LAM)
-        assert float(drawn.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
+        np.testing.assert_allclose(drawn_states.mean[step], mean, atol=1e-8)
+        np.testing.assert_allclose(drawn_states.variance[step], np.diag(full), atol=1e-8 / LAM)
+        assert float(drawn_states.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
 def test_a_warm_start_from_discounted_counts_has_their_posterior():
     """The posterior equals that of the run. A traced discount outside (0, 1] is flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
-    end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
+    end = jax.tree.map(lambda leaf: leaf[-1], replay(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
     restarted = bandit.init(domain, KEY, data=Evaluations(end.pull_counts, end.reward_sums))
     np.testing.assert_allclose(restarted.mean, end.mean, atol=1e-12)
@@ -99,7 +99,7 @@ def test_a_warm_start_from_discounted_counts_has_their_posterior():
 
 
 ANCHORS = np.array([[0.0, 1.0, -2.0], [4.0, 0.0, 2.0], [4.0, 2.0, -3.0]])
-PROBLEM = DriftingArms(Arms(jnp.arange(3.0)[:, None]), jnp.asarray(ANCHORS), 4, 0.0)
+PROBLEM = DriftingArms(Arms(jnp.arange(3.0)[:, None]), jnp.asarray(ANCHORS), 4, noise_std=0.0)
 
 
 def test_means_move_from_anchor_to_anchor():
@@ -116,7 +116,7 @@ def test_means_move_from_anchor_to_anchor():
 def test_jumps_are_on_time(period):
     """Compiled code multiplies by 1 / 49, so that 49 j / 49 may be below j."""
     anchors = jnp.arange(50.0)[:, None]
-    steps = DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, 0.0, abrupt=True)
+    steps = DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, noise_std=0.0, abrupt=True)
     times = period * jnp.arange(1, 50)
     mean = jax.jit(jax.vmap(steps.mean_reward))
     np.testing.assert_array_equal(mean(times)[:, 0], np.arange(1, 50))

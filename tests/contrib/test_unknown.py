@@ -51,16 +51,16 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, width_sums = np.zeros(3), np.zeros(3), np.zeros(3)
-    active, first = np.ones(3, bool), int(state.learners.first_arm[0])
+    active, first_arm = np.ones(3, bool), int(state.learners.first_arm[0])
     for t in range(T):
         regret = suspected_order(pulls) if rule == "order" else width_sums
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         band = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
-        chosen, query, new, _ = step_of(bandit, state, jnp.asarray(F + NOISE[t]))
+        chosen, query, new, _ = play_round(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
-        assert arm == first if t == 0 else (mean + band)[arm] >= (mean + band).max() - 1e-8
+        assert arm == first_arm if t == 0 else (mean + band)[arm] >= (mean + band).max() - 1e-8
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
         pulls[g], rewards[g] = pulls[g] + 1, rewards[g] + F[arm] + NOISE[t]
         width_sums[g] += 2 * band[arm]
@@ -76,7 +76,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     assert active.any() and not active.all()
     # the state of a candidate that is ruled out has no effect, even if it is NaN
     with_nan = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
-    results = [step_of(bandit, s, jnp.asarray(F)) for s in (state, with_nan)]
+    results = [play_round(bandit, s, jnp.asarray(F)) for s in (state, with_nan)]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
 
@@ -87,7 +87,8 @@ def fill_with_nan(which, x):
 
 
 @jax.jit
-def step_of(bandit, state, y):
+def play_round(bandit, state, y):
+    """(chosen candidate, query, next state, info) of a round with the rewards y [A]."""
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
     return bandit.choose_candidate(state), query, new, info
@@ -96,21 +97,21 @@ def step_of(bandit, state, y):
 def test_a_round_is_not_applied_if_any_candidate_overflows():
     """This includes candidates that do not choose the arm, but none that is ruled out."""
     state, y = BANDIT.init(DOMAIN, KEY), jnp.asarray(F)
-    chosen = int(step_of(BANDIT, state, y)[0])
+    chosen = int(play_round(BANDIT, state, y)[0])
     used = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
     posterior = state.learners.posterior.replace(used=used.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
-    _, _, after, info = step_of(BANDIT, state, y)
+    _, _, after, info = play_round(BANDIT, state, y)
     assert bool(info.overflow)
     chex.assert_trees_all_equal(after, state)
-    _, _, after, info = step_of(BANDIT, state.replace(ruled_out=used > 0), y)
+    _, _, after, info = play_round(BANDIT, state.replace(ruled_out=used > 0), y)
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
-def random_rounds(bandit, rounds=8):
-    """The state after some rewards of random arms."""
+def random_rounds(bandit, n_rounds=8):
+    """The state after `n_rounds` rewards of random arms."""
     state = bandit.init(DOMAIN, KEY)
-    arms = np.random.default_rng(3).integers(0, A, rounds)
+    arms = np.random.default_rng(3).integers(0, A, n_rounds)
     for t, arm in enumerate(arms):
         query = Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool))
         y, key = jnp.array([F[arm] + NOISE[t]]), jax.random.fold_in(KEY, t)
@@ -183,6 +184,7 @@ def sums_on_the_event(problem, f, seed):
     inner = np.linalg.inv(np.eye(len(arms)) + gram / problem.lam)
     excess = np.square(y - f[arms]).sum() - y @ inner @ y
     logdet = np.linalg.slogdet(np.eye(len(arms)) + gram / problem.lam)[1]
+    # 600, because exp overflows above 709
     return sums, gram, y, math.exp(min((logdet - excess / XI**2) / 2, 600.0))
 
 
@@ -210,8 +212,8 @@ def norm_bound_of_sketch(problem, delta):
 def test_the_lower_bound_on_the_norm_is_that_of_dense_matrices():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
     arms and of fewer. Fewer arms never give a larger bound; on the event of THEORY 4.7 no bound
-    exceeds |f|. The bound on the marginal likelihood is never above it,
-    and equals it for dictionaries of all pulled arms."""
+    exceeds |f|. The bound on the marginal likelihood is never above it, and equals it for
+    dictionaries of all pulled arms."""
     n_informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
@@ -280,9 +282,9 @@ def _doubling_step(bandit, base, state, y):
     """The next state, and whether the round was that of BKB at the state's bound."""
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
-    plain = base.replace(norm_bound=state.norm_bound)
-    base_query = plain.ask(state, KEY)
-    bkb_state, expected = plain.tell(state, base_query, y[query.index], KEY)
+    bkb = base.replace(norm_bound=state.norm_bound)
+    base_query = bkb.ask(state, KEY)
+    bkb_state, expected = bkb.tell(state, base_query, y[query.index], KEY)
     is_bkb = (query.index == base_query.index).all() & (info.width == expected.width)
     lower_bound = norms.norm_lower_bound(bkb_state, LAM, XI, DELTA)
     is_bkb = is_bkb & (new.mean == bkb_state.mean).all() & (new.norm_bound >= lower_bound)

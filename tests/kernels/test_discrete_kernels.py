@@ -26,30 +26,30 @@ def test_tanimoto_is_the_ratio_of_set_sizes():
     packed = jnp.asarray(pack_bits(BITS))
     assert packed.shape == (50, 5)
     np.testing.assert_allclose(discrete.Tanimoto().gram(packed, packed), desired, atol=1e-15)
-    plain = jnp.asarray(BITS, float)
-    gram = discrete.Tanimoto(packed=False).gram(plain, plain)
+    bits = jnp.asarray(BITS, float)
+    gram = discrete.Tanimoto(packed=False).gram(bits, bits)
     np.testing.assert_allclose(gram, desired, atol=1e-15)
     np.testing.assert_allclose(discrete.Tanimoto().diag(packed), np.diag(desired))
     assert np.linalg.eigvalsh(desired).min() > -1e-12
 
 
 def test_packed_bits_survive_float32():
-    single = jnp.asarray(pack_bits(BITS, np.float32))
-    assert single.dtype == jnp.float32
-    gram = discrete.Tanimoto().gram(single, single)
+    float32_bits = jnp.asarray(pack_bits(BITS, np.float32))
+    assert float32_bits.dtype == jnp.float32
+    gram = discrete.Tanimoto().gram(float32_bits, float32_bits)
     packed = jnp.asarray(pack_bits(BITS))
     np.testing.assert_allclose(gram, discrete.Tanimoto().gram(packed, packed), atol=1e-6)
-    mixed_dtypes = discrete.Tanimoto().gram(single, pack_bits(BITS))
-    np.testing.assert_array_equal(mixed_dtypes, gram)
+    mixed_gram = discrete.Tanimoto().gram(float32_bits, pack_bits(BITS))
+    np.testing.assert_array_equal(mixed_gram, gram)
     with jax.enable_x64(False):
-        from_numpy = discrete.Tanimoto().gram(pack_bits(BITS), pack_bits(BITS))
-    np.testing.assert_array_equal(from_numpy, gram)
+        numpy_gram = discrete.Tanimoto().gram(pack_bits(BITS), pack_bits(BITS))
+    np.testing.assert_array_equal(numpy_gram, gram)
 
 
 def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
-    low, high = (extreme(COUNTS[:, None], COUNTS).sum(2) for extreme in (np.minimum, np.maximum))
-    desired = np.where(high > 0, low / np.maximum(high, 1e-300), 1)
+    minima, maxima = (f(COUNTS[:, None], COUNTS).sum(2) for f in (np.minimum, np.maximum))
+    desired = np.where(maxima > 0, minima / np.maximum(maxima, 1e-300), 1)
     np.testing.assert_allclose(discrete.MinMax().gram(x, x), desired, atol=1e-14)
     np.testing.assert_allclose(discrete.MinMax().diag(x), np.diag(desired))
     assert np.linalg.eigvalsh(desired).min() > -1e-12

@@ -11,6 +11,7 @@ from jsketch.kernels import stationary
 
 X = np.random.default_rng(0).standard_normal((7, 3))
 Y = np.random.default_rng(1).standard_normal((5, 3))
+# D and DS are distances of points and of points divided by the lengthscales S
 D = np.sqrt(np.square(X[:, None] - Y[None]).sum(-1))
 S = np.array([0.5, 1.0, 2.0])
 DS = np.sqrt(np.square((X / S)[:, None] - (Y / S)[None]).sum(-1))
@@ -70,25 +71,25 @@ def test_both_ways_to_compute_distances_agree(name, spread, offset):
     x = jnp.asarray(x + offset)
     kernel, slope = SLOPES[name]
     assert x.shape[0] ** 2 >= stationary.DIRECT_ENTRIES
-    whole = kernel.gram(x, x)
-    rows = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
+    large_table = kernel.gram(x, x)
+    small_tables = jnp.concatenate([kernel.gram(x[i : i + 50], x) for i in range(0, 600, 50)])
     eps = np.finfo(float).eps
     # two squares and a product, each of |x|^2 at most and rounded once or twice
     error = 4 * eps * float(jnp.square(x - x.mean(0, keepdims=True)).sum(1).max())
-    np.testing.assert_allclose(whole, rows, rtol=0, atol=slope * error + 4 * eps)
+    np.testing.assert_allclose(large_table, small_tables, rtol=0, atol=slope * error + 4 * eps)
 
 
-def clusters(gap, count=600, inputs=4):
-    """Points [count, inputs] of spread 0.1 in two clusters at the distance `gap`."""
+def clusters(gap, n=600, d=4):
+    """Points [n, d] of spread 0.1 in two clusters at the distance `gap`."""
     random = np.random.default_rng(0)
-    centre = random.integers(0, 2, (count, 1)) * gap / np.sqrt(inputs)
-    return centre + 0.1 * random.standard_normal((count, inputs))
+    centre = random.integers(0, 2, (n, 1)) * gap / np.sqrt(d)
+    return centre + 0.1 * random.standard_normal((n, d))
 
 
-@pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
-def test_distances_to_one_point_are_accurate(count, inputs):
+@pytest.mark.parametrize(("n", "d"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
+def test_distances_to_one_point_are_accurate(n, d):
     """Distances of points centred at their mean would have a median error of 1% in a cluster."""
-    x = clusters(100.0, count, inputs).astype(np.float32)
+    x = clusters(100.0, n, d).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 
@@ -115,16 +116,12 @@ def test_compiled_gradients_ignore_pairs_of_equal_points(name):
     x = np.random.default_rng(0).uniform(size=(8, 3))[np.random.default_rng(1).integers(0, 4, 12)]
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
-    kernel = SLOPES[name][0]
-    gradient = default_flags_jit(
-        jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
-    )(lengthscale, x)
-    expected = jax.grad(
-        lambda s: (
-            weights
-            * jnp.where(
-                x[:, None, 0] == x[None, :, 0], 0, kernel.gram(x / s[None, :], x / s[None, :])
-            )
-        ).sum()
-    )
-    np.testing.assert_allclose(gradient, expected(lengthscale), rtol=1e-6, atol=1e-8)
+    different = x[:, None, 0] != x[None, :, 0]
+
+    def gram(s, x):
+        return SLOPES[name][0].gram(x / s[None, :], x / s[None, :])
+
+    gradient = jax.grad(lambda s, x: (weights * gram(s, x)).sum())
+    expected = jax.grad(lambda s: (weights * jnp.where(different, gram(s, x), 0)).sum())
+    compiled = default_flags_jit(gradient)(lengthscale, x)
+    np.testing.assert_allclose(compiled, expected(lengthscale), rtol=1e-6, atol=1e-8)

@@ -24,8 +24,8 @@ def test_the_inverse_of_the_factor_whitens_the_matrix(size, accelerator):
 def test_the_inverse_root_of_near_duplicates_has_exact_residuals(size, accelerator):
     """Residuals are those of an eigendecomposition; the rank is below the number of points."""
     random = np.random.default_rng(size)
-    far = random.uniform(0, 1, (size // 2, 2))
-    points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
+    originals = random.uniform(0, 1, (size // 2, 2))
+    points = np.concatenate([originals, originals + 1e-7 * random.standard_normal(originals.shape)])
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
@@ -104,36 +104,37 @@ def test_products_with_few_rows_are_those_of_numpy():
 
 def test_cond_per_run_changes_the_runs_that_need_it_in_one_call():
     needed = jnp.array([[False, True], [False, False]])
-    old, given = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
+    values, steps = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
     calls = []
 
-    def change(old, given):
+    def change(values, steps):
         jax.debug.callback(lambda: calls.append(1))
-        return old + given
+        return values + steps
 
-    def one(needed, old, given):
-        return linalg.cond_per_run(needed, change, old, given), linalg.any_over_vmap(needed)
+    def one(needed, values, steps):
+        return linalg.cond_per_run(needed, change, values, steps), linalg.any_over_vmap(needed)
 
-    new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(needed, old, given)
+    new, anywhere = jax.jit(jax.vmap(jax.vmap(one, (0, 0, None)), (0, 0, 0)))(needed, values, steps)
     jax.block_until_ready(new)
     jax.effects_barrier()
-    np.testing.assert_array_equal(new, np.where(needed, old + np.asarray(given)[:, None], old))
+    changed = values + np.asarray(steps)[:, None]
+    np.testing.assert_array_equal(new, np.where(needed, changed, values))
     assert anywhere.all() and len(calls) == 1
 
 
 def test_cond_per_run_has_derivatives():
     """jacfwd maps `cond_per_run` over directions, as in the adversary, and vmap maps over runs."""
-    old = jnp.array([2.0, 3.0])
+    values = jnp.array([2.0, 3.0])
 
-    def change(old, given):
-        return old * given
+    def change(values, factors):
+        return values * factors
 
-    def jacobian(needed, given):
-        return jax.jacfwd(lambda x: linalg.cond_per_run(needed, change, old, x))(given)
+    def jacobian(needed, factors):
+        return jax.jacfwd(lambda x: linalg.cond_per_run(needed, change, values, x))(factors)
 
-    np.testing.assert_array_equal(jacobian(jnp.array(True), old + 4), np.diag(old))
-    several = jax.vmap(jacobian)(jnp.array([True, False]), jnp.stack([old, old + 1]))
-    np.testing.assert_array_equal(several, [np.diag(old), np.zeros((2, 2))])
+    np.testing.assert_array_equal(jacobian(jnp.array(True), values + 4), np.diag(values))
+    several = jax.vmap(jacobian)(jnp.array([True, False]), jnp.stack([values, values + 1]))
+    np.testing.assert_array_equal(several, [np.diag(values), np.zeros((2, 2))])
 
 
 def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
@@ -174,8 +175,8 @@ def test_sequential_vmap_runs_one_after_another(monkeypatch):
     program = str(jax.make_jaxpr(runs)(a, b))
     assert "tanh" in program and "f64[3,4] = tanh" not in program
     # float32 stays float32 beside a Python number
-    narrow = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
-    assert narrow["mean"].dtype == jnp.float32
+    result = linalg.sequential_vmap(product, a[0].astype("float32"), b.astype("float32"), 2.0, 3)
+    assert result["mean"].dtype == jnp.float32
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
     # a new function, because JAX caches the program of `runs`
     program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))

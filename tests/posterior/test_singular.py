@@ -111,15 +111,15 @@ def exact_variance(x, state):
     return residual / LAM + np.square(solve(cholesky(precision), z.T)).sum(0)
 
 
-@pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
-def test_variances_that_rounding_decides_are_flagged(one_round, apart, imprecise):
+@pytest.mark.parametrize(("gap", "imprecise"), [(2e-7, True), (0.1, False)])
+def test_variances_that_rounding_decides_are_flagged(one_round, gap, imprecise):
     """The dictionary has ten pairs of arms. Rounded kernel values hardly determine the difference
     of the features of two close arms, and other arms have components in this direction. No
     arithmetic on the rounded values is more accurate, so that the variances are flagged."""
     for seed in range(3):
         random = np.random.default_rng(seed)
         x = random.uniform(-3, 3, (40, 2))
-        x[10:20] = x[:10] + apart * random.standard_normal((10, 2))
+        x[10:20] = x[:10] + gap * random.standard_normal((10, 2))
         state, after, info = one_round(jnp.asarray(x))
         exact = exact_variance(x, state)
         error = float(np.abs(np.asarray(state.variance) - exact).max())

@@ -16,12 +16,12 @@ from jsketch.posterior import exact
 from jsketch.sketch import dictionary as dictionaries
 
 
-def test_an_arm_pulled_a_thousand_times_loses_no_digits():
+def test_an_arm_with_1800_pulls_loses_no_digits():
     """After n pulls, a variance computed as a difference has a relative error of about n eps k(x,x)
     / lam, which is 4e-5 here, and in float32 more than 1."""
-    x, lam, pulls = jnp.array([[0.0], [0.7], [1.1]]), 1e-8, 2000
-    arms = np.where(np.arange(pulls) % 10 == 0, 1, 0)
-    rewards = np.random.default_rng(0).standard_normal(pulls)
+    x, lam, n_pulls = jnp.array([[0.0], [0.7], [1.1]]), 1e-8, 2000
+    arms = np.where(np.arange(n_pulls) % 10 == 0, 1, 0)
+    rewards = np.random.default_rng(0).standard_normal(n_pulls)
     kernel, counts, sums = kernels.Gaussian(0.5), np.bincount(arms), np.bincount(arms, rewards)
 
     @jax.jit
@@ -68,13 +68,13 @@ def test_variances_and_logdets_satisfy_their_bounds():
         in_dictionary = p.dictionary
         upper = np.diag(covariance)[in_dictionary] * (1 + 1e-7) + 1e-9
         assert (np.asarray(state.variance)[in_dictionary] <= upper).all()
-        lower, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
+        sketched_logdet, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
         dense_residual = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[3]
         residual = residuals(p.kernel, state)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
         assert (residual >= 0).all() and (residual[in_dictionary] == 0).all()
         assert_near(rho, p.counts @ dense_residual, 1e-6)
-        assert lower <= logdet * (1 + 1e-9) <= lower + rho / p.lam + 1e-7
+        assert sketched_logdet <= logdet * (1 + 1e-9) <= sketched_logdet + rho / p.lam + 1e-7
 
 
 def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():

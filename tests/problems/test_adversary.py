@@ -18,7 +18,7 @@ KEYS = jax.random.split(jax.random.key(3), 2)
 FORECASTERS = {
     "kernel_awv": online.KernelAWV(KERNEL, 0.5, capacity=N),
     "taylor": online.PKAWV(Taylor(D, 3, 0.7), 0.5),
-    "nystrom": online.NystromAWV(KERNEL, 0.5, Sampling(0.5, 1.0), capacity=N, memory=N),
+    "nystrom": online.NystromAWV(KERNEL, 0.5, Sampling(mu=0.5, beta=1.0), capacity=N, memory=N),
 }
 
 
@@ -30,7 +30,7 @@ def make_adversary(**options):
 
 
 def dense_regret(game, t, x, y, prediction, lam, comparator):
-    """The regret after step t when (x, y) is played there."""
+    """The regret after step t, at which (x, y) is played."""
     xs, ys = np.vstack([game.x[:t], x]), np.append(game.y[:t], y)
     predictions = np.append(game.prediction[:t], prediction)
     gram = oracles.gaussian(xs, xs, 0.7)  # NumPy, because the size changes at every step
@@ -71,7 +71,7 @@ def test_no_move_is_worse_than_the_best_random_one(name, comparator):
         assert float(predict(state, x)) == pytest.approx(float(game.prediction[t]), abs=1e-10)
         regret = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
         assert float(game.regret[t]) == pytest.approx(regret, abs=1e-8)
-        if t % 4 == 3:
+        if t % 4 == 3:  # at a few steps, to save time
             random_points = random.uniform(box.lower, box.upper, (200, D))
             predictions = np.asarray(predict_all(state, random_points))
             regrets = [

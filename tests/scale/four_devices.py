@@ -57,14 +57,14 @@ def picks(name, counts, dictionary="cold"):
     `dictionary` of a warm start is None, "bless", "leverage" or a list of arms; "cold" is no warm
     start."""
     x, mean = problem()
-    plain = finite.finite_arms(x, mean, 0.1)
+    host_problem = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
     arms = {}
-    for devices in [0, *counts]:
-        algorithm, placed = bandit, plain
+    for devices in [0, *counts]:  # 0 is no mesh
+        algorithm, placed = bandit, host_problem
         if devices:
             mesh = mesh_of(devices)
-            algorithm, placed = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
+            algorithm, placed = Sharded(bandit, mesh), host_problem.replace(arms=place(x, mesh))
         progress = start_run(algorithm, placed, key)
         if dictionary != "cold":
             progress = progress.replace(
@@ -109,7 +109,7 @@ def draws(devices):
     return equal
 
 
-def one_round(arms, devices):
+def round_costs(arms, devices):
     """The bytes on a device, and the messages between devices, of a compiled round of BBKB."""
     mesh = mesh_of(devices)
     domain = place(np.random.default_rng(0).uniform(size=(arms, 8)), mesh)
@@ -153,7 +153,7 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
         warm={name: picks(name, *more) for name, more in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
-        too_few=[place_error(*size) for size in requests.get("too_few", [])],
-        rounds=[one_round(*size) for size in requests.get("rounds", [])],
+        too_few=[place_error(*pair) for pair in requests.get("too_few", [])],
+        rounds=[round_costs(*pair) for pair in requests.get("rounds", [])],
     )
     print(json.dumps(results))

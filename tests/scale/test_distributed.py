@@ -22,7 +22,7 @@ def outputs(processes, **options):
     environment = os.environ | dict(
         JAX_ENABLE_X64="1", PYTHONPATH=str(ROOT), XLA_FLAGS=os.environ.get("XLA_FLAGS", "") + count
     )
-    running = [
+    children = [
         subprocess.Popen(
             [sys.executable, script, coordinator, str(processes), str(number), json.dumps(options)],
             cwd=ROOT,
@@ -34,9 +34,9 @@ def outputs(processes, **options):
         for number in range(processes)
     ]
     try:
-        return [process.communicate(timeout=300)[0].splitlines() for process in running]
+        return [process.communicate(timeout=300)[0].splitlines() for process in children]
     finally:
-        for process in running:
+        for process in children:
             process.kill()
 
 
@@ -50,13 +50,14 @@ def one_process():
 @pytest.mark.parametrize("devices", [1, 2])
 def test_two_processes_make_the_picks_of_one(one_process, devices):
     """The processes have one device or two each, and start without data or with a warm start."""
-    two = outputs(2, devices=devices)
-    assert [json.loads(lines[-1]) for lines in two] == [one_process] * 2
+    logs = outputs(2, devices=devices)
+    assert [json.loads(lines[-1]) for lines in logs] == [one_process] * 2
+    # in the warm start arm 4 is observed, and arm 8 failed
     assert len(set(one_process["picks"])) > 4 and not {4, 8} & set(one_process["warm"])
     # process 1 passes wrong rows, another dtype and objects, and both processes pass integers: both
     # raise, and neither waits
-    assert any("this process has the arms 16 to 30" in line for line in two[1])
-    assert sum("the rows of processes [1] are not those of" in line for line in two[0]) == 2
-    assert all(any("processes disagree" in line for line in lines) for lines in two)
-    assert any("their dtype is object" in line for line in two[1])
-    assert all(any("their dtype is int64" in line for line in lines) for lines in two)
+    assert any("this process has the arms 16 to 30" in line for line in logs[1])
+    assert sum("the rows of processes [1] are not those of" in line for line in logs[0]) == 2
+    assert all(any("processes disagree" in line for line in lines) for lines in logs)
+    assert any("their dtype is object" in line for line in logs[1])
+    assert all(any("their dtype is int64" in line for line in lines) for lines in logs)

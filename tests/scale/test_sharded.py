@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def four_devices(**requests):
     """The results of `four_devices.py` in a process with four devices."""
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "tests/scale/four_devices.py", json.dumps(requests)],
         cwd=ROOT,
         env=os.environ | dict(XLA_FLAGS=flags, JAX_ENABLE_X64="1", PYTHONPATH=str(ROOT)),
@@ -22,8 +22,8 @@ def four_devices(**requests):
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def check_picks(results, request="picks"):
@@ -77,8 +77,9 @@ def test_warm_starts_of_every_algorithm_have_the_picks_of_one_device():
 
 @pytest.mark.slow
 def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
-    small, large, alone = four_devices(rounds=[[20_000, 4], [40_000, 4], [40_000, 1]])["rounds"]
+    rounds = [20_000, 4], [40_000, 4], [40_000, 1]  # arms, devices
+    small, large, one_device = four_devices(rounds=rounds)["rounds"]
     assert small["messages"] == large["messages"] and small["messages"]
     # Twice as many arms are twice as many rows of a device; all other arrays are small.
     assert 1.9 < large["bytes"] / small["bytes"] < 2.1
-    assert large["bytes"] < alone["bytes"] / 2
+    assert large["bytes"] < one_device["bytes"] / 2

@@ -14,7 +14,7 @@ from jsketch.scale import FileEvaluations, Streamed, open_arms, shards, sweep
 ARMS, CHUNK = 37, 8  # the last chunk has five arms
 SMALL = dict(keep=6, offer=3)  # small sizes, for which chunks are read again
 COMMON = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=64)
-DONE = np.array([3, 11, 3, 36, 20])
+OBSERVED = np.array([3, 11, 3, 36, 20])
 DICTIONARY = np.array([3, 20, 25])  # arm 25 was not observed
 Y = np.array([0.5, -0.2, 0.7, np.nan, 0.1])
 
@@ -44,16 +44,16 @@ def arms_asked(query):
 
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """(batches [(in memory, of the file)], numbers of chunks that are read for them, last state in
-    memory, last state of the file). With `pend`, every second batch is pending at the next one."""
+    """(pairs of batches, numbers of chunks that are read for them, last states), in memory and of
+    the file. With `pend`, every second batch is pending at the next one."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
     file = save_arms(folder, x)
     if warm:
-        past = history.of_evaluations(domain, DONE, Y)
+        past = history.of_evaluations(domain, OBSERVED, Y)
         state = INIT(bandit, domain.features, past.pull_counts, past.reward_sums, DICTIONARY)
-        file_state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
+        file_state = over_file.init(file, KEY, data=FileEvaluations(OBSERVED, Y, DICTIONARY))
     else:
         state, file_state = bandit.init(domain, KEY), over_file.init(file, KEY)
     batches, reads, pending = [], [], []
@@ -76,7 +76,7 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
     return batches, reads, state, file_state
 
 
-CASES = {
+CASES = {  # name: (bandit, rounds, options of `run_both`)
     # a wide kernel, so that picks change the scores of other arms
     "wide": (
         FixedBKB(**COMMON | dict(kernel=kernels.Gaussian(1.5)), batch=12),
@@ -104,7 +104,7 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     assert max(len(in_memory) for in_memory, _ in batches) > 4
     for in_memory, of_file in batches:
         assert of_file == in_memory
-    # chunks are read again unless all arms are kept
+    # some of the 5 chunks are read again unless all arms are kept
     assert (max(reads) > 5) == (name != "all_kept")
     if name == "no_repeat":
         assert sorted(arm for batch, _ in batches for arm in batch) == list(range(ARMS))
@@ -127,16 +127,16 @@ def scores_and_bounds(folder, seed):
     file = save_arms(folder, x.astype(np.float32), chunk=600)
     kernel, lam = kernels.Gaussian(random.uniform(0.5, 2)), 10 ** random.uniform(-3, -1)
     over_file = Streamed(FixedBKB(kernel, lam, capacity=64), screen=True)
-    done = random.integers(600, size=50)
-    state = over_file.init(file, KEY, data=FileEvaluations(done, random.standard_normal(50)))
+    observed = random.integers(600, size=50)
+    state = over_file.init(file, KEY, data=FileEvaluations(observed, random.standard_normal(50)))
     x, excluded, width = jnp.asarray(file.read(0)), jnp.zeros(0, jnp.int32), jnp.asarray(2.0)
-    others = np.setdiff1d(np.arange(600), np.asarray(state.number))
+    new_arms = np.setdiff1d(np.arange(600), np.asarray(state.number))
 
     def scores(dtype, safety):
         factors = sweep.factors(state.sketch, kernel, lam, 600, dtype)
         rows, arms = x.astype(dtype), jnp.asarray(600, jnp.int32)
         top = sweep.top_arms(factors, kernel, lam, width, rows, excluded, arms, 600, safety)
-        return np.asarray(top.score, float)[others]
+        return np.asarray(top.score, float)[new_arms]
 
     return scores(jnp.float32, 8.0), scores(jnp.float32, 0.0), scores(jnp.float64, 0.0)
 
@@ -158,7 +158,8 @@ def test_a_violated_bound_is_flagged(tmp_path):
     """With a safety of 0 the bounds in float32 may be below the scores in float64."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
-    state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
+    data = FileEvaluations(OBSERVED, Y, DICTIONARY)
+    state = over_file.init(save_arms(tmp_path, x), KEY, data=data)
     assert over_file.choose(state).incomplete
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
@@ -170,13 +171,13 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     x = arms_of("float32")
     file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))
-    before, empty = (over_file.init(file, KEY, data=data) for data in starts)
-    asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
-    assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
+    no_data, empty = (over_file.init(file, KEY, data=data) for data in starts)
+    asked = [arms_asked(over_file.choose(state).query).tolist() for state in (no_data, empty)]
+    assert asked[0] == asked[1] and asked[0][0] == int(no_data.first_arm)
     all_arms = FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
-    everything = over_file.init(file, KEY, data=all_arms)
-    chosen, width = over_file.choose(everything), float(over_file.confidence_width(everything))
-    sketch = everything.sketch
+    full_state = over_file.init(file, KEY, data=all_arms)
+    chosen, width = over_file.choose(full_state), float(over_file.confidence_width(full_state))
+    sketch = full_state.sketch
     mean, variance = np.asarray(sketch.mean)[:ARMS], np.asarray(sketch.variance)[:ARMS]
     assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
     assert not chosen.incomplete and chosen.query.size == 8
@@ -215,13 +216,13 @@ def test_mistakes_are_refused(tmp_path):
     x = arms_of()
     file, fixed = save_arms(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
-    state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, DICTIONARY))
+    state = over_file.init(file, KEY, data=FileEvaluations(OBSERVED, Y, DICTIONARY))
     ard = fixed.replace(kernel=kernels.Gaussian(np.ones(3)))
 
     def begin(bandit=fixed, arms=file, data=None, **options):
         return Streamed(bandit, **options).init(arms, KEY, data=data)
 
-    query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
+    query, query_4 = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     other_key = jax.random.key(0, impl="rbg")
     rows = (
         (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
@@ -234,7 +235,7 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: begin(data=FileEvaluations(rewards=[0.0])), "give arms with them"),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query contains arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
-        (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
+        (lambda: over_file.pend(state, query_4), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(other_key, ARMS), "default implementation"),
     )
     check_refusals(rows)
