@@ -36,8 +36,8 @@ from jsketch.box import Category, Integer, Real
 from jsketch.box.space import SIDE
 
 EVALUATIONS = (20, 40)  # numbers of evaluations after which the best losses are compared
-FOLDS = 3
-ROWS = 500  # largest number of rows that are used of a data set
+FOLDS = 3  # of the cross-validation
+MAX_ROWS = 500  # rows of a data set that are used
 # BoTorch's steps of a fit, and candidates and restarts of the search for the next point
 FIT_STEPS, CANDIDATES, RESTARTS = 50, 512, 4
 
@@ -70,7 +70,8 @@ PROBLEMS = {
             coef0=(0.0, 1.0),
         ),
         lambda **h: _scaled(SVC(**h, max_iter=20_000)),
-        *("digits", "accuracy"),
+        data="digits",
+        scoring="accuracy",
     ),
     "forest": Problem(
         Space(
@@ -82,7 +83,8 @@ PROBLEMS = {
             bootstrap=[False, True],
         ),
         partial(ExtraTreesClassifier, random_state=0),
-        *("breast_cancer", "neg_log_loss"),
+        data="breast_cancer",
+        scoring="neg_log_loss",
     ),
     "boosting": Problem(
         Space(
@@ -93,7 +95,8 @@ PROBLEMS = {
             loss=["squared_error", "absolute_error", "huber"],
         ),
         partial(GradientBoostingRegressor, random_state=0),
-        *("diabetes", "neg_root_mean_squared_error"),
+        data="diabetes",
+        scoring="neg_root_mean_squared_error",
     ),
     "linear": Problem(
         Space(
@@ -104,7 +107,8 @@ PROBLEMS = {
             eta0=(1e-4, 1.0, "log"),
         ),
         lambda **h: _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200)),
-        *("wine", "neg_log_loss"),
+        data="wine",
+        scoring="neg_log_loss",
     ),
     "knn": Problem(
         Space(
@@ -114,7 +118,9 @@ PROBLEMS = {
             weights=["uniform", "distance"],
             p=(1.0, 4.0),
         ),
-        *(_neighbours, "digits", "accuracy"),
+        _neighbours,
+        data="digits",
+        scoring="accuracy",
     ),
 }
 
@@ -122,7 +128,7 @@ PROBLEMS = {
 def loss_of(problem: Problem) -> Callable[..., float]:
     """The cross-validated loss of a problem as a function of its hyperparameters."""
     x, y = getattr(datasets, f"load_{problem.data}")(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    rows = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     folds = KFold(FOLDS, shuffle=True, random_state=0)
 
     def loss(**h: Any) -> float:
@@ -192,7 +198,8 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     for i, values in (integers | categories).items():
         bounds[:, i] = torch.tensor([values[0], values[-1]], dtype=torch.float64)
 
-    def value_at(point: Any) -> float:
+    def loss_at(point: Any) -> float:
+        # `decode` takes the middle of a category's interval
         units = [
             (coordinate + 0.5) / len(categories[i]) if i in categories else coordinate
             for i, coordinate in enumerate(point.tolist())
@@ -202,7 +209,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     x = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(d + 3).to(torch.float64)
     for i, values in (integers | categories).items():
         x[:, i] = torch.tensor(values, dtype=torch.float64)[(x[:, i] * len(values)).long()]
-    y = [value_at(point) for point in x]
+    y = [loss_at(point) for point in x]
     while len(y) < evaluations:
         targets = -torch.tensor(y, dtype=torch.float64)[:, None]
         model = MixedSingleTaskGP(x, targets, list(categories))
@@ -210,13 +217,15 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
         fit_gpytorch_mll(likelihood, optimizer_kwargs=dict(options=dict(maxiter=FIT_STEPS)))
         chosen, _ = optimize_acqf_mixed_alternating(
             LogExpectedImprovement(model, targets.max()),
-            *(bounds, integers, categories),
+            bounds,
+            integers,
+            categories,
             options=dict(maxiter_alternating=RESTARTS),
             raw_samples=CANDIDATES,
             num_restarts=RESTARTS,
         )
         x = torch.cat([x, chosen])
-        y.append(value_at(chosen[0]))
+        y.append(loss_at(chosen[0]))
 
 
 SAMPLERS = {
@@ -228,7 +237,8 @@ SAMPLERS = {
 
 
 def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
-    """The best loss of a run after 20 and 40 evaluations, and the seconds of sampler and model."""
+    """The best loss of a run after 20 and 40 evaluations, and the seconds of its sampler and of its
+    model."""
     loss, losses, model_seconds = loss_of(problem), [], 0.0
 
     def timed_loss(**h: Any) -> float:

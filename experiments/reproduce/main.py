@@ -71,9 +71,7 @@ def figure(text: str) -> tuple[str, int]:
     """The paper and the figure, ("bbkb_2020", 2) for "bbkb:2". The `type` of an option."""
     name, _, number = text.partition(":")
     figures = {
-        paper.rpartition("_")[0]: {
-            n for step in commands.paper_commands(paper) for n in step.figures
-        }
+        paper.rpartition("_")[0]: {n for c in commands.paper_commands(paper) for n in c.figures}
         for paper in commands.PAPERS
         if "_" in paper
     }
@@ -96,13 +94,8 @@ def plan(options: argparse.Namespace) -> list[Step]:
             folder = options.out / command.folder
             if options.quick:
                 command = quick.shrink(command)
-            steps.append(
-                Step(
-                    command.with_results_in(options.out),
-                    folder,
-                    *state_and_note(command, folder, data),
-                )
-            )
+            state, note = state_and_note(command, folder, data)
+            steps.append(Step(command.with_results_in(options.out), folder, state, note))
     return steps
 
 

@@ -62,7 +62,7 @@ def predictions_of_sgd(blocks: Iterable[Block], inputs: int, lengthscale: float)
     from sklearn.linear_model import SGDRegressor
 
     gamma = 0.5 / lengthscale**2
-    features = RBFSampler(gamma=gamma, n_components=large_scale.FREQUENCIES, random_state=0)
+    features = RBFSampler(gamma=gamma, n_components=large_scale.N_FREQUENCIES, random_state=0)
     # the random features depend only on the number of inputs
     model, features = SGDRegressor(random_state=0), features.fit(np.zeros((1, inputs)))
     for xs, ys in blocks:
