@@ -217,7 +217,8 @@ def main() -> None:
     notice = ("--notice", quick.NOTICE) if options.quick else ()
     arguments = ("--results", str(options.out), "--out", str(page), *notice)
     print("\nThe report:", flush=True)
-    if execute(("-m", "experiments.report.main", *arguments), log=None, environment={}):
+    # without a log and without additional variables
+    if execute(("-m", "experiments.report.main", *arguments), None, {}):
         failed["report"] = "the report could not be built; the reason is above"
     for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
         if reasons:
