@@ -75,7 +75,7 @@ def run_authors(
 
 
 def run_ours(
-    problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
+    problem: Any, rule: str, lengthscale: float, horizon: int, strict: bool, seeds: int
 ) -> dict[str, np.ndarray]:
     """{field: values [S] at T of our runs}, for each of FIELDS."""
     bandit = BBKB(
@@ -114,9 +114,7 @@ def main() -> None:
             runs = [run_authors(options.reference, *setting, seed) for seed in range(options.seeds)]
             authors_values = dict(zip(FIELDS, np.array(runs).T, strict=True))
             for strict in (True, False) if rule == "global_local" else (True,):
-                our_values = run_ours(
-                    problem, rule, strict, lengthscale, options.horizon, options.seeds
-                )
+                our_values = run_ours(*setting, strict, options.seeds)
                 row: dict[str, Any] = dict(rule=rule, strict=strict, lengthscale=lengthscale)
                 for implementation, numbers in (("ours", our_values), ("authors", authors_values)):
                     row[implementation] = {

@@ -66,14 +66,12 @@ def make(name: str, c: Config, space: architectures.Space) -> Any:
     bandit = ALGORITHMS[name](c | dict(norm_bound=1.0, qbar=2.0))
     if not name.startswith("bbkb"):
         return bandit
-    # the dictionary is large after the initial evaluations
     return bandit.replace(max_batch=10_000, capacity=256 if c["initial"] else 64)
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
-    """(arms [n], rewards [n], key for `init`) of the n initial evaluations of one seed, which all
-    methods share."""
-    # the offset keeps these keys apart from those of the runs
+    """(arms [n], rewards [n], key for `init`) of the n initial evaluations of a seed."""
+    # the offset keeps these keys, which all methods share, apart from those of the runs
     key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
     arm_key, reward_key, init_key = jax.random.split(key, 3)
     arms = jax.random.randint(arm_key, (config["initial"],), 0, problem.arms.count)
@@ -160,11 +158,10 @@ def main() -> None:
     min_horizon = options.initial + 2
     if options.horizon < min_horizon:
         parser.error(f"--horizon must be at least {min_horizon}; {options.horizon} was given")
-    cold_algorithms = set(options.algorithms) - set(WARM_START_ALGORITHMS)
-    if options.initial and cold_algorithms:
+    excluded = set(options.algorithms) - set(WARM_START_ALGORITHMS)
+    if options.initial and excluded:
         parser.error(
-            f"{', '.join(sorted(cold_algorithms))} cannot start from earlier evaluations; use"
-            " --initial 0"
+            f"{', '.join(sorted(excluded))} cannot start from earlier evaluations; use --initial 0"
         )
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)

@@ -57,15 +57,15 @@ GP_UCB_SETTINGS: dict[str, Config] = {
     "delta = 0.1": dict(delta=0.1),
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
 }
-_NOISE_SETTING = dict(noise_std=0.1, regularization=1e-2, width="code")
+_NOISE_01 = dict(noise_std=0.1, regularization=1e-2, width="code")
 # new settings come last, because a setting's position here is in the name of its folder of runs
 SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
-    "noise 0.1, the code's width": _NOISE_SETTING,
-    "noise 0.1, 1.2 times the code's width": _NOISE_SETTING | dict(times=1.2),
-    "noise 0.1, 1.4 times the code's width": _NOISE_SETTING | dict(times=1.4),
-    "noise 0.1, twice the code's width": _NOISE_SETTING | dict(times=2.0),
+    "noise 0.1, the code's width": _NOISE_01,
+    "noise 0.1, 1.2 times the code's width": _NOISE_01 | dict(times=1.2),
+    "noise 0.1, 1.4 times the code's width": _NOISE_01 | dict(times=1.4),
+    "noise 0.1, twice the code's width": _NOISE_01 | dict(times=2.0),
     FULL_WIDTH: dict(scale=1.0),
 }
 TABLE = "settings.csv"
@@ -96,8 +96,7 @@ def draw(folder: Path) -> None:
     curves = tidy.load(folder).curves
     poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
-        poster = poster | {"sketched_ts": poster["ts"]}  # compared with the published TS
-    # the columns up to 2,000 are always there
+        poster = poster | {"sketched_ts": poster["ts"]}  # sketched TS is compared with TS
     table_t = [t for t in TABLE_T if t <= max(TABLE_T[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
@@ -107,9 +106,7 @@ def draw(folder: Path) -> None:
             cells = [f"{ratio:.3f}" for ratio in our_ratios]
             if name in poster:
                 quotients = our_ratios / np.interp(reached_t, *poster[name])
-                cells = [
-                    f"{c} ({quotient:.2f})" for c, quotient in zip(cells, quotients, strict=True)
-                ]
+                cells = [f"{c} ({q:.2f})" for c, q in zip(cells, quotients, strict=True)]
             blank = [""] * (len(table_t) - len(cells))
             rows.append((label(name), setting, len(values), *cells, *blank))
     for name in set(map(str, curves["algorithm"].unique())) & poster.keys():

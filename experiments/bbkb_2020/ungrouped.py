@@ -67,10 +67,7 @@ def main() -> None:
                 for seed in range(options.seeds)
             ]
             run_config = dict(problem=name, algorithm="gp_ucb")
-            table += [
-                tidy.Run(run_config, seed, dict(t=t, seconds=seconds))
-                for seed, seconds in enumerate(runs)
-            ]
+            table += tidy.runs_of(run_config, [dict(t=t, seconds=seconds) for seconds in runs])
             final_seconds = [float(seconds[-1]) for seconds in runs]
             statistics = summaries.statistics(final_seconds)
             entries[name] = dict(methods=dict(gp_ucb=dict(seconds=statistics)))

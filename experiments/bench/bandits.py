@@ -100,11 +100,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
         show(f"{name}, {label}", rows[-1])
     if options.reference is not None:
         authors_row = run_authors(task, problem, options)
+        authors_seconds = authors_row["run_seconds"]
         for row in rows:
             for timing in ("run", "fresh_cache", "warm_cache"):
-                row[f"authors_over_{timing}"] = (
-                    authors_row["run_seconds"] / row[f"{timing}_seconds"]
-                )
+                row[f"authors_over_{timing}"] = authors_seconds / row[f"{timing}_seconds"]
         rows.append(authors_row)
         show(f"{name}, authors", authors_row)
     return rows
@@ -145,8 +144,7 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
 
 
 def run_authors(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of the authors' code: seconds of all seeds in sequence, and the
-    results of the last seed."""
+    """The row of the authors' code: seconds of all seeds in sequence, results of the last seed."""
     times, rule = [], task.algorithm.removeprefix("bbkb_")
     noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):

@@ -70,8 +70,7 @@ PROBLEMS = {
             coef0=(0.0, 1.0),
         ),
         lambda **h: _scaled(SVC(**h, max_iter=20_000)),
-        data="digits",
-        scoring="accuracy",
+        **dict(data="digits", scoring="accuracy"),
     ),
     "forest": Problem(
         Space(
@@ -83,8 +82,7 @@ PROBLEMS = {
             bootstrap=[False, True],
         ),
         partial(ExtraTreesClassifier, random_state=0),
-        data="breast_cancer",
-        scoring="neg_log_loss",
+        **dict(data="breast_cancer", scoring="neg_log_loss"),
     ),
     "boosting": Problem(
         Space(
@@ -95,8 +93,7 @@ PROBLEMS = {
             loss=["squared_error", "absolute_error", "huber"],
         ),
         partial(GradientBoostingRegressor, random_state=0),
-        data="diabetes",
-        scoring="neg_root_mean_squared_error",
+        **dict(data="diabetes", scoring="neg_root_mean_squared_error"),
     ),
     "linear": Problem(
         Space(
@@ -107,8 +104,7 @@ PROBLEMS = {
             eta0=(1e-4, 1.0, "log"),
         ),
         lambda **h: _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200)),
-        data="wine",
-        scoring="neg_log_loss",
+        **dict(data="wine", scoring="neg_log_loss"),
     ),
     "knn": Problem(
         Space(
@@ -119,8 +115,7 @@ PROBLEMS = {
             p=(1.0, 4.0),
         ),
         _neighbours,
-        data="digits",
-        scoring="accuracy",
+        **dict(data="digits", scoring="accuracy"),
     ),
 }
 
@@ -199,7 +194,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
         bounds[:, i] = torch.tensor([values[0], values[-1]], dtype=torch.float64)
 
     def loss_at(point: Any) -> float:
-        # `decode` takes the middle of a category's interval
+        # the unit of a category is the middle of its interval
         units = [
             (coordinate + 0.5) / len(categories[i]) if i in categories else coordinate
             for i, coordinate in enumerate(point.tolist())
@@ -217,9 +212,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
         fit_gpytorch_mll(likelihood, optimizer_kwargs=dict(options=dict(maxiter=FIT_STEPS)))
         chosen, _ = optimize_acqf_mixed_alternating(
             LogExpectedImprovement(model, targets.max()),
-            bounds,
-            integers,
-            categories,
+            *(bounds, integers, categories),
             options=dict(maxiter_alternating=RESTARTS),
             raw_samples=CANDIDATES,
             num_restarts=RESTARTS,
@@ -237,8 +230,7 @@ SAMPLERS = {
 
 
 def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
-    """The best loss of a run after 20 and 40 evaluations, and the seconds of its sampler and of its
-    model."""
+    """The best loss of a run after 20 and 40 evaluations, and the seconds of sampler and model."""
     loss, losses, model_seconds = loss_of(problem), [], 0.0
 
     def timed_loss(**h: Any) -> float:

@@ -87,10 +87,9 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
     x = jnp.linspace(0, 1, GRID_SIZE)[:, None]
     f = problems.gp_draw(f_key, kernel, x, NOISE_STD).mean_reward
     n_observable = int(EDGE * (GRID_SIZE - 1)) + 1  # points in [0, EDGE]
-    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, n_observable, jnp.int32)[
-        :evaluations
-    ]
+    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, n_observable, jnp.int32)
     noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
+    arms = arms[:evaluations]
     return Data(x, f, arms, f[arms] + noise)
 
 
@@ -132,14 +131,12 @@ def sketched_posteriors(
     exact = state_after(GPUCB(**model, capacity=evaluations), data, bkb_key)[0].posterior
     bandit = BKB(**model, qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
     state, overflow = state_after(bandit, data, bkb_key)
-    residual_variance = residuals(kernel, state) / LAM
+    projected_variance = jnp.maximum(state.variance - residuals(kernel, state) / LAM, 0)
     nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
         exact=Posterior(exact.mean, bayes_std(exact.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
-        sor=Posterior(
-            state.mean, bayes_std(jnp.maximum(state.variance - residual_variance, 0), LAM)
-        ),
+        sor=Posterior(state.mean, bayes_std(projected_variance, LAM)),
         qff=feature_posterior(fourier.features(nodes, data.x), data),
     )
     return data, posteriors, state.dictionary, overflow
@@ -170,8 +167,7 @@ def run(
 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     """For each method, the ratios of its standard deviation to the exact one on the observed and on
-    the unobserved half, and the share of the unobserved half where f is more than 3 standard
-    deviations from the mean."""
+    the unobserved half, and the share of the unobserved half where |f - mean| > 3 std."""
     unobserved = np.asarray(outcome.data.x[:, 0]) > EDGE
     numbers = {}
     for name in METHODS:

@@ -132,10 +132,8 @@ def draw(folder: Path) -> None:
             _draw_final_points(regret_axes, ratio, sent, "sums over the embedding", "o")
             _draw_final_points(regret_axes, ratio, as_data, "points and rewards", "s")
             if "alone" in ratio:
-                final_ratio = ratio["alone"][1][:, -1].mean()
-                regret_axes.axhline(
-                    final_ratio, color="#000000", linestyle=(0, (1, 1.5)), label="each alone"
-                )
+                mean, dotted = ratio["alone"][1][:, -1].mean(), (0, (1, 1.5))
+                regret_axes.axhline(mean, color="#000000", linestyle=dotted, label="each alone")
             regret_axes.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
             regret_axes.xaxis.set_minor_formatter(NullFormatter())
             regret_axes.set_ylim(bottom=0)
@@ -147,9 +145,8 @@ def draw(folder: Path) -> None:
             if "exchange_0" in as_data:
                 t, values = as_data["exchange_0"]
                 label = "every point at once"
-                sent_axes.plot(
-                    t, values.mean(0), color="#0072B2", linestyle=(0, (1, 1)), label=label
-                )
+                dotted = (0, (1, 1))
+                sent_axes.plot(t, values.mean(0), color="#0072B2", linestyle=dotted, label=label)
             sent_axes.set(yscale="log", xlabel="rounds $t$")
         axes[0, 0].set_ylabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
         axes[1, 0].set_ylabel("numbers sent so far")

@@ -134,7 +134,6 @@ def main() -> None:
     config |= dict(capacity=CAPACITY, qbar=QBAR, lengthscale=LENGTHSCALE)
     config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
-    # "uniform" comes second in the tables
     first_method, *other_methods = options.only
     methods = (first_method, "uniform", *other_methods)
     pairs = [(name, method) for name in options.problems for method in methods]

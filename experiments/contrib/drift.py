@@ -129,14 +129,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
             rows.append(dict(stopped=True))
             continue
         t, cumulative = saving.grid(options.examples), loss.cumsum()
-        rows.append(
-            dict(
-                t=t,
-                average_loss=cumulative[t - 1] / t,
-                loss=loss.mean(),
-                total_loss=cumulative[-1],
-            )
-        )
+        averages = cumulative[t - 1] / t
+        rows.append(dict(t=t, average_loss=averages, loss=loss.mean(), total_loss=cumulative[-1]))
     return rows
 
 
@@ -152,7 +146,7 @@ def main() -> None:
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
     options = cli.parse(parser)
     config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    more_config = dict(streams=options.only, river=HAS_RIVER)
+    more = dict(streams=options.only, river=HAS_RIVER)
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()
@@ -160,13 +154,5 @@ def main() -> None:
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(
-        options,
-        "beyond.drift",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        seeds=seeds,
-        more=more_config,
+        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, more=more
     )

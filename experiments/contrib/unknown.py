@@ -77,14 +77,8 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
     norm = float(np.sqrt((np.square(coefficients) / eigenvalues[significant]).sum()))
     # Lemma 2.1: norm * (theta_0 / theta)^(d/2), with d = 2 and the right lengthscale theta_0
     bounds = tuple(norm / factor for factor in FACTORS)
-    return Setting(
-        problem,
-        lengthscale,
-        noise,
-        norm_bounds=bounds,
-        horizon=options.horizon or 500,
-        regularization=noise**2,
-    )
+    horizon = options.horizon or 500
+    return Setting(problem, lengthscale, noise, bounds, horizon, regularization=noise**2)
 
 
 def abalone(options: argparse.Namespace) -> Setting:
@@ -92,14 +86,8 @@ def abalone(options: argparse.Namespace) -> Setting:
     because in eight dimensions Lemma 2.1 multiplies it by 16 from one candidate to the next."""
     data = datasets.load("abalone", options.data_dir)
     problem = problems.finite_arms(*datasets.preprocess(data), noise_std=0.01)
-    return Setting(
-        problem,
-        lengthscale=17.5,
-        noise=0.01,
-        norm_bounds=(1.0,) * len(FACTORS),
-        horizon=options.horizon or 300,
-        regularization=1e-2,
-    )
+    bounds, horizon = (1.0,) * len(FACTORS), options.horizon or 300
+    return Setting(problem, 17.5, 0.01, bounds, horizon, regularization=1e-2)
 
 
 PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
@@ -136,9 +124,8 @@ def bandit_of(method: str, setting: Setting) -> Any:
     if method.startswith("bbkb_"):
         factor = dict(right=1.0, long=4.0, short=0.25)[method.removeprefix("bbkb_")]
         bound = setting.norm_bounds[FACTORS.index(factor)]
-        return replace(
-            bbkb, kernel=kernels.Gaussian(factor * setting.lengthscale), norm_bound=bound
-        )
+        kernel = kernels.Gaussian(factor * setting.lengthscale)
+        return replace(bbkb, kernel=kernel, norm_bound=bound)
     small = replace(bbkb, norm_bound=FIRST_BOUND)
     return dict(norm_small=small, norm_doubling=NormDoubling(small), norm_known=bbkb)[method]
 

@@ -66,9 +66,8 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
         )
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
-    return GPUCB(
-        **ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=min(horizon, N_ARMS)
-    )
+    capacity = min(horizon, N_ARMS)
+    return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=capacity)
 
 
 def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]:
@@ -124,10 +123,8 @@ def draw(folder: Path) -> None:
             heights = np.full(len(rows), height)
             left.plot(rows["most_needed"], heights, "|", color=colour, markersize=9, alpha=0.5)
             ratio = rows["final_regret_ratio"].to_numpy()
-            half_width = ci95(ratio) if len(ratio) > 1 else None
-            right.errorbar(
-                ratio.mean(), height, xerr=half_width, color=colour, fmt="o", markersize=4
-            )
+            half = ci95(ratio) if len(ratio) > 1 else None
+            right.errorbar(ratio.mean(), height, xerr=half, color=colour, fmt="o", markersize=4)
         left.set_ylim(-0.6, len(names) - 0.4)
         left.set_yticks(range(len(names)), names)
         left.axvline(1, color="black", linewidth=0.9, linestyle=(0, (3, 2)))

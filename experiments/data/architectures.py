@@ -125,16 +125,8 @@ def _space_of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file:
         f"REAL mean test accuracies of three trainings (NAS-Bench-101, {file.filename}, checksum"
         f" checked) with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
     )
-    return Space(
-        name,
-        features,
-        scale(accuracy[:, None]),
-        neighbours=None,
-        source=source,
-        noise_std=NOISE_STD / span,
-        span=span,
-        lowest=float(accuracy.min()),
-    )
+    units = dict(noise_std=NOISE_STD / span, span=span, lowest=float(accuracy.min()))
+    return Space(name, features, scale(accuracy[:, None]), None, source, **units)
 
 
 def _cells_of_paper(folder: Path) -> Space:

@@ -104,8 +104,7 @@ def uniform_regret(function: str) -> float:
 
 
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
-    """The entry of one function in summary.json. `uniform`: the expected regret of a uniform
-    point."""
+    """The entry of one function in summary.json. `uniform`: expected regret of a uniform point."""
     _, n, steps = FUNCTIONS[function]
     table = {}
     for name, rows in runs.items():
@@ -134,19 +133,17 @@ def draw(folder: Path) -> None:
     }
     uniform = {f: provenance["functions"][f]["uniform_regret"] for f in regrets}
     phase_one = {f: FUNCTIONS[f][1] for f in regrets}
-    for n_seeds in sorted({min(PAPER_SEEDS, seeds), seeds}):
+    for n in sorted({min(PAPER_SEEDS, seeds), seeds}):
         panels = {
             function: {
-                name: (t, np.cumsum(values[:n_seeds], 1))
+                name: (t, np.cumsum(values[:n], 1))
                 for name, (t, values) in lines.items()
                 if name != "uniform"
             }
             for function, lines in regrets.items()
         }
-        name = "figure2.png" if n_seeds == seeds else "figure2_5.png"
-        title = (
-            f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({n_seeds}) of {n_seeds} repetitions"
-        )
+        name = "figure2.png" if n == seeds else "figure2_5.png"
+        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({n}) of {n} repetitions"
         plots.cumulative_regret_panels(folder / name, panels, uniform, phase_one, title)
 
 

@@ -47,7 +47,7 @@ def make_forecasters(rounds: int) -> dict[str, Any]:
             kernel, REGULARIZATION, sampling, capacity=rounds, memory=rounds
         ),
         "pros_n_kons": online.ProsNKONS(
-            kernel, regularization=1.0, bound=1.0, sampling=sampling, capacity=rounds
+            kernel, REGULARIZATION, bound=1.0, sampling=sampling, capacity=rounds
         ),
         "fogd": online.FOGD(kernel, step_size=NOTEBOOK_ROUNDS**-0.5, count=100),
         "fogd_1000": online.FOGD(kernel, step_size=rounds**-0.5, count=1000),

@@ -40,10 +40,9 @@ def stream(key: Array, dimension: int, radius: float, n: int) -> tuple[Array, Ar
     """(examples [n,d], the function's values [n], labels [n]), for lengthscale 1."""
     kernel = kernels.Gaussian(1.0)
     x_key, center_key, weight_key, noise_key = jax.random.split(key, 4)
-    half_side = radius / dimension**0.5
-    side = dict(minval=-half_side, maxval=half_side)
-    xs = jax.random.uniform(x_key, (n, dimension), **side)
-    centers = jax.random.uniform(center_key, (N_CENTERS, dimension), **side)
+    end = radius / dimension**0.5  # of the cube in each direction
+    xs = jax.random.uniform(x_key, (n, dimension), minval=-end, maxval=end)
+    centers = jax.random.uniform(center_key, (N_CENTERS, dimension), minval=-end, maxval=end)
     weights = jax.random.normal(weight_key, (N_CENTERS,))
     norm = jnp.sqrt(weights @ kernel.gram(centers, centers) @ weights)
     mean = kernel.gram(xs, centers) @ weights * (NORM / norm)
@@ -78,10 +77,8 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
 def measure(dimension: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """The degrees of "growing" and its numbers of features in each block, and the bound and the
     regrets of all methods at the end of each block."""
-    degrees = [
-        theorem_degree(end, radius, lengthscale=1.0, regularization=REGULARIZATION)
-        for end in counts
-    ]
+    lengthscale = 1.0
+    degrees = [theorem_degree(end, radius, lengthscale, REGULARIZATION) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, dimension, radius, counts[-1]))(keys)
@@ -92,15 +89,11 @@ def measure(dimension: int, radius: float, counts: list[int], seeds: int) -> dic
     losses = dict(
         kernel_awv=losses_of(xs, ys, degree=None, begin=0, key=key),
         growing=jnp.concatenate(growing, axis=1),
-        **{
-            f"taylor_{degree}": losses_of(xs, ys, degree, begin=0, key=key)
-            for degree in FIXED_DEGREES
-        },
+        **{f"taylor_{m}": losses_of(xs, ys, m, begin=0, key=key) for m in FIXED_DEGREES},
     )
-    best_losses, ends = jnp.square(ys - mean), np.array(counts) - 1  # of the noiseless function
+    baseline, ends = jnp.square(ys - mean), np.array(counts) - 1  # losses of the function itself
     regrets = {
-        name: np.asarray(jnp.cumsum(loss - best_losses, axis=1)[:, ends])
-        for name, loss in losses.items()
+        name: np.asarray((loss - baseline).cumsum(1)[:, ends]) for name, loss in losses.items()
     }
     bounds = np.mean([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)], axis=0)
     return dict(
@@ -146,10 +139,9 @@ def main() -> None:
         for dimension, radius in STREAMS:
             name = f"d = {dimension}, R = {radius:g}"
             entry = measured[name] = measure(dimension, radius, options.counts, options.seeds)
-            final_regrets = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
+            final = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
             print(
-                f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}:",
-                final_regrets,
+                f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {final}"
             )
         data = "made up: a function of the Gaussian kernel's space with noise"
         results.write(dict(config=config, data=data, measured=measured))

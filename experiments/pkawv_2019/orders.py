@@ -20,10 +20,9 @@ METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
 
 def run(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
     """The curve of a method. The seed determines the order of the stream and the method's draws."""
-    stream = streams.load_stream(
-        "casp", "authors", options.data_dir, seed=seed, limit=options.limit
-    )
-    config = large_scale.configure(name, "casp", seed=seed, limit=options.limit)
+    order: dict[str, Any] = dict(seed=seed, limit=options.limit)
+    stream = streams.load_stream("casp", "authors", options.data_dir, **order)
+    config = large_scale.configure(name, "casp", **order)
     return large_scale.run_once(config, stream.xs, stream.ys)
 
 

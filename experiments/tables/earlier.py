@@ -58,10 +58,8 @@ def main() -> None:
             ("none", []),
             ("three", [n for n in recorded.ERROR_TABLES if n != name]),
         ):
-            runs = [
-                regrets(name, earlier_tables, seed, options.horizon)
-                for seed in range(options.seeds)
-            ]
+            seeds = range(options.seeds)
+            runs = [regrets(name, earlier_tables, seed, options.horizon) for seed in seeds]
             curves = np.array(runs)[:, np.array(at) - 1]
             error = curves.std(0, ddof=1) / len(curves) ** 0.5
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(curves.mean(0), error, strict=True)]

@@ -121,25 +121,17 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
 
 
 TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
+SLOW: dict[str, Any] = dict(evaluations=100, tables=ERROR_TABLES)
 METHODS = {
     "suggest_10": Method("jsketch, batches of 10", with_suggest, batch=10),
     "suggest_1": Method("jsketch, one at a time", with_suggest, seeds=5, evaluations=100),
     "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, batch=10),
     "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, batch=10, seeds=5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
-    "optuna_gp": Method(
-        *("Optuna GP", GP),
-        seeds=3,
-        evaluations=100,
-        tables=ERROR_TABLES,
-        packages=("optuna", "torch"),
-    ),
+    "optuna_gp": Method("Optuna GP", GP, seeds=3, packages=("optuna", "torch"), **SLOW),
     "botorch": Method(
         *("BoTorch", partial(with_baseline, baselines.botorch_ei)),
-        seeds=2,
-        evaluations=100,
-        tables=ERROR_TABLES,
-        packages=("botorch", "gpytorch", "torch"),
+        **SLOW | dict(seeds=2, packages=("botorch", "gpytorch", "torch")),
     ),
     "random": Method("random", partial(with_baseline, baselines.random_candidates), batch=10),
 }

@@ -57,9 +57,7 @@ def make_forecaster(method: str, dimension: int, n: int, lengthscale: float) -> 
     return large_scale.make_forecaster(config, dimension, n)
 
 
-def predictions_of_sgd(
-    blocks: Iterable[Block], dimension: int, lengthscale: float
-) -> Iterator[Any]:
+def sgd_predictions(blocks: Iterable[Block], dimension: int, lengthscale: float) -> Iterator[Any]:
     """The predictions of scikit-learn's SGDRegressor on random Fourier features of each block."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import SGDRegressor
@@ -95,7 +93,7 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
 
     def predictions(source: Iterable[Block]) -> Iterator[Any]:
         if method == "sgd_fourier":
-            yield from predictions_of_sgd(source, dimension, lengthscale)
+            yield from sgd_predictions(source, dimension, lengthscale)
         elif method in COMPILED:
             forecaster = make_forecaster(method, dimension, n, lengthscale)
             for forecasts, _ in loops.prequential(forecaster, source, jax.random.key(0)):

@@ -112,8 +112,7 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
 
 
 def summarise(regret: np.ndarray, uniform: float) -> dict[str, Any]:
-    """The entry of a method with regrets [S, n + T] in summary.json. `uniform`: the expected regret
-    of a uniform point."""
+    """The entry of a method with regrets [S, n + T] in summary.json (see `synthetic.summarise`)."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
@@ -180,13 +179,10 @@ def main() -> None:
     parser.add_argument("--figure2", type=Path, default=folder, help=help_text)
     options = cli.parse(parser)
     config = configurations(configure, options)
-    figure_2 = {
-        f: regrets_of_figure_2(options.figure2, f, options.seeds) for f in options.functions
-    }
+    folder, seeds = options.figure2, options.seeds
+    figure_2 = {f: regrets_of_figure_2(folder, f, seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
-        runs_by_function = load_or_run(
-            options.out, config, options.seeds, make, jobs=options.workers
-        )
+        runs_by_function = load_or_run(options.out, config, seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
