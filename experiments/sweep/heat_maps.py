@@ -66,7 +66,7 @@ def best_of_pairs(
     means = (
         summary.assign(ratio=ratio)
         .groupby([rows, columns, *other_numbers])["ratio"]
-        .agg(mean=lambda values: values.mean(skipna=False), half=summaries.ci95)
+        .agg(mean=lambda values: values.mean(skipna=False), half_width=summaries.ci95)
         .reset_index()
     )
     return means.sort_values("mean").groupby([rows, columns], as_index=False).first()
