@@ -119,7 +119,7 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     _, reading = time_call(lambda: [None for _ in domain.read_in_order()])
     chosen, batch = time_call(lambda: streamed.choose(state))
     batch |= dict(
-        inducing_points=int(state.dictionary.size),
+        inducing_points=int(state.sketch.dictionary.size),
         passes=chosen.n_reads / domain.n_chunks,
         estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
