@@ -44,8 +44,8 @@ def parser(
     """A parser with those options of _SHARED to which `defaults` gives a default:
     parser(doc, seeds=10, data_dir=None) has --seeds and --data-dir. Its help shows the description,
     which is the docstring of a module, with its line breaks."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog=prog, description=description, formatter_class=layout)
     for name, default in defaults.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
     return parser
@@ -105,14 +105,14 @@ def progress(total: int, done: int = 0, unit: str = "run", name: str | None = No
     """
     from tqdm import tqdm
 
-    terminal = sys.stderr.isatty()
+    is_terminal = sys.stderr.isatty()
     return tqdm(
         total=total,
         initial=done,
         unit=unit,
         unit_scale=total >= 1_000,  # 12k for large numbers
         desc=name,
-        mininterval=0.1 if terminal else LOG_INTERVAL,
+        mininterval=0.1 if is_terminal else LOG_INTERVAL,
         # tqdm's monitor thread refreshes the bar at this interval
-        maxinterval=10.0 if terminal else 2 * LOG_INTERVAL,
+        maxinterval=10.0 if is_terminal else 2 * LOG_INTERVAL,
     )

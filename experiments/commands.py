@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # comparisons with other packages
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond", "tables")
 EXPERIMENTS = {"beyond": "contrib"}  # {paper: folder under experiments/} where the names differ
-RESULTS = "results/"  # the beginning of --out
+RESULTS = "results/"  # every --out in a README begins with it
 PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 
 
@@ -77,11 +77,11 @@ def parse_commands(text: str) -> list[Command]:
 
 def figures_in(comment: str) -> tuple[int, ...]:
     """The numbers of figures in a comment: (3, 4, 5) for "Figures 3 to 5"."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for first, word, last in re.findall(r"Figures? (\d+)(?: (to|and) (\d+))?", comment):
         ends = int(first), int(last or first)
-        found |= set(range(ends[0], ends[1] + 1)) if word == "to" else set(ends)
-    return tuple(sorted(found))
+        numbers |= set(range(ends[0], ends[1] + 1)) if word == "to" else set(ends)
+    return tuple(sorted(numbers))
 
 
 def paper_commands(paper: str) -> list[Command]:

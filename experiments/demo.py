@@ -20,12 +20,12 @@ NOISE_STD = 0.05
 
 
 def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
-    """Candidates [A,4] and a smooth reward in [0,1] [A]: a sum of random bumps."""
-    random = np.random.default_rng(0)
-    features = random.uniform(-1, 1, (arms, 4))
-    centres, heights = random.uniform(-1, 1, (12, 4)), random.uniform(0.2, 1, 12)
-    squared = np.square(features[:, None] - centres).sum(-1)
-    reward = (heights * np.exp(-squared / (2 * 0.8**2))).sum(1)
+    """Candidates [A,4] and a smooth reward in [0,1] [A]: a sum of Gaussian bumps."""
+    rng = np.random.default_rng(0)
+    features = rng.uniform(-1, 1, (arms, 4))
+    centres, heights = rng.uniform(-1, 1, (12, 4)), rng.uniform(0.2, 1, 12)
+    squared_distances = np.square(features[:, None] - centres).sum(-1)
+    reward = (heights * np.exp(-squared_distances / (2 * 0.8**2))).sum(1)
     return features, (reward - reward.min()) / np.ptp(reward)
 
 
@@ -54,7 +54,7 @@ def main() -> None:
         kernel=kernels.Gaussian(3.0),
         regularization=NOISE_STD**2,
         noise_std=NOISE_STD,
-        delta=min(1 / options.horizon, 0.5),
+        delta=min(1 / options.horizon, 0.5),  # delta must be below 1
     )
     for name, policy in dict(uniform=Uniform(), bbkb_global=bandit).items():
         result = loops.run(policy, problem, keys, options.horizon)

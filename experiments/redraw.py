@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments import cli, commands
 from experiments.results import tidy
 
-# {experiment: the module of its `draw`}, where their names differ
+# {experiment: module that defines its `draw`}, where the module has another name
 MODULES = {
     "sweep": "sweep.heat_maps",
     "tables": "tables.aggregate",

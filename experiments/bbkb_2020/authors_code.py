@@ -26,7 +26,7 @@ NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
 
 
-def run_theirs(
+def run_authors(
     folder: Path,
     problem: Any,
     rule: str,
@@ -36,13 +36,13 @@ def run_theirs(
     regularization: float = NOISE_STD**2,
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
-    """The values of FIELDS at T of one run of the authors' code. The run starts from two uniform
+    """The values of FIELDS at T of a run of the authors' code. The run starts from two uniform
     arms, because the authors' code cannot start from one. The kernel is the fast one of its module
     `utils`. Raises FileNotFoundError if `folder` does not contain the code."""
     cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
-    random = np.random.RandomState(seed)
+    rng = np.random.RandomState(seed)
     pairwise = PairwiseKernel(
         gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
     )
@@ -59,23 +59,23 @@ def run_theirs(
     )
 
     def reward(arms: np.ndarray) -> np.ndarray:
-        return mean_reward[arms] + noise_std * random.randn(len(arms))
+        return mean_reward[arms] + noise_std * rng.randn(len(arms))
 
-    first = random.choice(len(features), 2, replace=False)
-    bandit.initialize(features, first, reward(first))
-    batches, done = [first], len(first)
-    while done < horizon:
-        batch = np.asarray(bandit.predict()[0])[: horizon - done]
-        bandit.update(batch, reward(batch), random)
+    batch = rng.choice(len(features), 2, replace=False)
+    bandit.initialize(features, batch, reward(batch))
+    batches, t = [batch], len(batch)
+    while t < horizon:
+        batch = np.asarray(bandit.predict()[0])[: horizon - t]
+        bandit.update(batch, reward(batch), rng)
         batches.append(batch)
-        done += len(batch)
+        t += len(batch)
     regret = (mean_reward.max() - mean_reward[np.concatenate(batches)]).sum()
-    uniform = horizon * (mean_reward.max() - mean_reward.mean())
-    return regret / uniform, int(bandit.dict_size_unique), len(batches)
+    uniform_regret = horizon * (mean_reward.max() - mean_reward.mean())
+    return regret / uniform_regret, int(bandit.dict_size_unique), len(batches)
 
 
 def run_ours(
-    problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
+    problem: Any, rule: str, lengthscale: float, horizon: int, strict: bool, seeds: int
 ) -> dict[str, np.ndarray]:
     """{field: values [S] at T of our runs}, for each of FIELDS."""
     bandit = BBKB(
@@ -93,8 +93,8 @@ def run_ours(
     keys = jax.random.split(jax.random.key(0), seeds)
     trace = loops.run(bandit, problem, keys, horizon).trace
     ratio = loops.regret_ratio(trace.regret, problem.mean_reward)[:, -1]
-    final = (ratio, trace.dictionary_size[:, -1], trace.round[:, -1] + 1)
-    return dict(zip(FIELDS, map(np.asarray, final), strict=True))
+    values = (ratio, trace.dictionary_size[:, -1], trace.round[:, -1] + 1)
+    return dict(zip(FIELDS, map(np.asarray, values), strict=True))
 
 
 @cli.command
@@ -110,13 +110,13 @@ def main() -> None:
     rows = []
     for rule in ("global", "global_local"):
         for lengthscale in options.lengthscales:
-            case = (problem, rule, lengthscale, options.horizon)
-            runs = [run_theirs(options.reference, *case, seed) for seed in range(options.seeds)]
-            theirs = dict(zip(FIELDS, np.array(runs).T, strict=True))
+            setting = (problem, rule, lengthscale, options.horizon)
+            runs = [run_authors(options.reference, *setting, seed) for seed in range(options.seeds)]
+            authors_values = dict(zip(FIELDS, np.array(runs).T, strict=True))
             for strict in (True, False) if rule == "global_local" else (True,):
-                ours = run_ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
+                our_values = run_ours(*setting, strict, options.seeds)
                 row: dict[str, Any] = dict(rule=rule, strict=strict, lengthscale=lengthscale)
-                for implementation, numbers in (("ours", ours), ("authors", theirs)):
+                for implementation, numbers in (("ours", our_values), ("authors", authors_values)):
                     row[implementation] = {
                         field: summaries.statistics(values, ci=True)
                         for field, values in numbers.items()

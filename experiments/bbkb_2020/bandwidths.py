@@ -49,8 +49,8 @@ def main() -> None:
             table += runs
             summaries.print_table(name, algorithms)
         summary = dict(
-            # the lengthscale 0.0 stands for those of the entries
-            config=regret.configure(options, 0.0),
+            # the configuration of all entries; 0.0 stands for their lengthscales
+            config=regret.configure(options, lengthscale=0.0),
             **bandit_runs.shared_fields(options, source),
             lengthscales=lengthscales,
         )

@@ -70,7 +70,8 @@ def make(name: str, c: Config, space: architectures.Space) -> Any:
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
-    """(arms [initial], rewards [initial], key for `init`) of one seed, the same for all methods."""
+    """(arms [n], rewards [n], key for `init`) of the n initial evaluations of a seed."""
+    # the offset keeps these keys, which all methods share, apart from those of the runs
     key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
     arm_key, reward_key, init_key = jax.random.split(key, 3)
     arms = jax.random.randint(arm_key, (config["initial"],), 0, problem.arms.count)
@@ -154,13 +155,13 @@ def main() -> None:
     add_width(parser)
     options = cli.parse(parser)
     # delta = 1/T must be below 1, and at least one evaluation must remain
-    least = options.initial + 2
-    if options.horizon < least:
-        parser.error(f"--horizon must be at least {least}; {options.horizon} was given")
-    unable = set(options.algorithms) - set(WARM_START_ALGORITHMS)
-    if options.initial and unable:
+    min_horizon = options.initial + 2
+    if options.horizon < min_horizon:
+        parser.error(f"--horizon must be at least {min_horizon}; {options.horizon} was given")
+    excluded = set(options.algorithms) - set(WARM_START_ALGORITHMS)
+    if options.initial and excluded:
         parser.error(
-            f"{', '.join(sorted(unable))} cannot start from earlier evaluations; use --initial 0"
+            f"{', '.join(sorted(excluded))} cannot start from earlier evaluations; use --initial 0"
         )
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)

@@ -60,7 +60,7 @@ def configure(options: argparse.Namespace, lengthscale: float | None = None) -> 
             noise_std=0.01,
             regularization=options.regularization,
             norm_bound=1.0,
-            delta=1 / options.horizon if options.horizon > 1 else 0.5,
+            delta=1 / options.horizon if options.horizon > 1 else 0.5,  # below 1
             qbar=2.0,
             ratio=2.0,
             epsilon=0.05,
@@ -98,7 +98,7 @@ def main() -> None:
         shared = bandit_runs.shared_fields(options, source)
         results.write(dict(config=configs, **shared, algorithms=algorithms), runs, title(options))
         panels = POSTER.get(options.dataset, {})
-        against_published.write_curves(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, initial=0, data_dir=options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
     summaries.print_table(title(options), algorithms)

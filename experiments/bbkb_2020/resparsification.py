@@ -34,10 +34,10 @@ def _tasks() -> dict[str, tuple[Task, int]]:
     papers' figures, and BBKB on the hard problem of the benchmarks. Algorithms with small batches
     have shorter horizons."""
     tasks = {}
-    data = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
+    problems = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
     horizons = dict.fromkeys(("bbkb_global", "bbkb_global_local", "bbkb_theory"), 2_000)
     horizons |= dict(fixed_bkb=1_000, sketched_ts=1_000, bkb=500)
-    for dataset, lengthscale, capacity in data:
+    for dataset, lengthscale, capacity in problems:
         for algorithm, horizon in horizons.items():
             name = f"{dataset} l = {lengthscale:g}, {algorithm}"
             tasks[name] = Task(algorithm, dataset, lengthscale, 0.01, 1e-4, horizon), capacity
@@ -65,8 +65,8 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
         seconds = time.perf_counter() - start - run.compile_seconds
         trace = run.trace
         regret = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))[:, -1]
-        size = np.asarray(trace.dictionary_size)
-        if growth is None:
+        sizes = np.asarray(trace.dictionary_size)
+        if growth is None:  # the first rule, EVERY_BATCH
             papers_regret = regret
         difference = regret - papers_regret
         error = difference.std(ddof=1) / np.sqrt(len(keys)) if len(keys) > 1 else np.nan
@@ -75,8 +75,9 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
             difference=difference.mean(),
             standard_error=error,
             batches=np.asarray(trace.round)[:, -1].mean() + 1,
-            size=size[:, -1].mean(),
-            smaller=(np.diff(size, axis=1) < 0).sum(1).mean(),
+            size=sizes[:, -1].mean(),
+            # rounds in which the dictionary shrinks
+            smaller=(np.diff(sizes, axis=1) < 0).sum(1).mean(),
             seconds=seconds,
         )
         rows[rule] = {name: float(value) for name, value in row.items()}

@@ -57,22 +57,23 @@ GP_UCB_SETTINGS: dict[str, Config] = {
     "delta = 0.1": dict(delta=0.1),
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
 }
-_NOISE = dict(noise_std=0.1, regularization=1e-2, width="code")
+_NOISE_01 = dict(noise_std=0.1, regularization=1e-2, width="code")
 # new settings come last, because a setting's position here is in the name of its folder of runs
 SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
-    "noise 0.1, the code's width": _NOISE,
-    "noise 0.1, 1.2 times the code's width": _NOISE | dict(times=1.2),
-    "noise 0.1, 1.4 times the code's width": _NOISE | dict(times=1.4),
-    "noise 0.1, twice the code's width": _NOISE | dict(times=2.0),
+    "noise 0.1, the code's width": _NOISE_01,
+    "noise 0.1, 1.2 times the code's width": _NOISE_01 | dict(times=1.2),
+    "noise 0.1, 1.4 times the code's width": _NOISE_01 | dict(times=1.4),
+    "noise 0.1, twice the code's width": _NOISE_01 | dict(times=2.0),
     FULL_WIDTH: dict(scale=1.0),
 }
 TABLE = "settings.csv"
 
 
 def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
-    """Z-scored features [A, d]: scaled to [0, 1], divided by their largest norm, or unchanged."""
+    """Z-scored features [A, d], scaled to [0, 1] ("unit"), divided by their largest norm ("norm"),
+    or unchanged ("z-scored")."""
     if scaling == "unit":
         return (features - features.min(0)) / np.ptp(features, axis=0)
     if scaling == "norm":
@@ -95,17 +96,17 @@ def draw(folder: Path) -> None:
     curves = tidy.load(folder).curves
     poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
-        poster = poster | {"sketched_ts": poster["ts"]}
+        poster = poster | {"sketched_ts": poster["ts"]}  # sketched TS is compared with TS
     table_t = [t for t in TABLE_T if t <= max(TABLE_T[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():
-            reached_t = [column for column in table_t if column <= t[-1]]
-            ours = np.interp(reached_t, t, values.mean(0))
-            cells = [f"{value:.3f}" for value in ours]
+            reached_t = [end for end in table_t if end <= t[-1]]
+            our_ratios = np.interp(reached_t, t, values.mean(0))
+            cells = [f"{ratio:.3f}" for ratio in our_ratios]
             if name in poster:
-                ratios = ours / np.interp(reached_t, *poster[name])
-                cells = [f"{c} ({ratio:.2f})" for c, ratio in zip(cells, ratios, strict=True)]
+                quotients = our_ratios / np.interp(reached_t, *poster[name])
+                cells = [f"{c} ({q:.2f})" for c, q in zip(cells, quotients, strict=True)]
             blank = [""] * (len(table_t) - len(cells))
             rows.append((label(name), setting, len(values), *cells, *blank))
     for name in set(map(str, curves["algorithm"].unique())) & poster.keys():
@@ -159,5 +160,5 @@ def main() -> None:
         summary = dict(config=configs, seeds=options.seeds, data=dataset.source, settings=settings)
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
-        against_published.write_curves(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, initial=0, data_dir=options.data_dir)
         draw(options.out)

@@ -26,14 +26,15 @@ def run(
     features: np.ndarray, mean_reward: np.ndarray, lengthscale: float, horizon: int, seed: int
 ) -> np.ndarray:
     """The CPU seconds [T] from the start of a run to the end of each step."""
-    random = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
+    # kernel values of each evaluated arm with all arms; the Cholesky factor of the posterior
     rows, factor = np.zeros((horizon, len(features))), np.zeros((horizon, horizon))
     arms, rewards, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
-    arm, start = int(random.integers(len(features))), time.process_time()
+    arm, start = int(rng.integers(len(features))), time.process_time()
     for t in range(horizon):
         distances = cdist(features[[arm]], features, "sqeuclidean")[0]
         rows[t], arms[t] = np.exp(-distances / (2 * lengthscale**2)), arm
-        rewards[t] = mean_reward[arm] + NOISE_STD * random.standard_normal()
+        rewards[t] = mean_reward[arm] + NOISE_STD * rng.standard_normal()
         if t:
             cross = rows[t, arms[:t]]
             factor[t, :t] = solve_triangular(factor[:t, :t], cross, lower=True)
@@ -56,7 +57,7 @@ def main() -> None:
     options = cli.parse(parser)
     config = dict(horizon=options.horizon, noise_std=NOISE_STD, norm_bound=NORM_BOUND)
     with outputs.results_folder(options, "bbkb_2020.ungrouped", config, options.seeds) as results:
-        rows, entries = [], {}
+        table, entries = [], {}
         for name in ("abalone", "cadata"):
             dataset = datasets.load(name, options.data_dir)
             features, mean_reward = map(np.asarray, datasets.preprocess(dataset))
@@ -66,11 +67,11 @@ def main() -> None:
                 for seed in range(options.seeds)
             ]
             run_config = dict(problem=name, algorithm="gp_ucb")
-            rows += [tidy.Run(run_config, s, dict(t=t, seconds=row)) for s, row in enumerate(runs)]
-            final_seconds = [float(row[-1]) for row in runs]
-            seconds = summaries.statistics(final_seconds)
-            entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
+            table += tidy.runs_of(run_config, [dict(t=t, seconds=seconds) for seconds in runs])
+            final_seconds = [float(seconds[-1]) for seconds in runs]
+            statistics = summaries.statistics(final_seconds)
+            entries[name] = dict(methods=dict(gp_ucb=dict(seconds=statistics)))
             print(f"{name}: {final_seconds} s until t = {options.horizon}", flush=True)
         results.write(
-            dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
+            dict(config=config, seeds=options.seeds, problems=entries), table, "ungrouped GP-UCB"
         )

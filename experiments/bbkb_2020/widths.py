@@ -34,7 +34,7 @@ WIDTHS = {
 TABLE = "widths.csv"
 HEAD = ("problem", "width", "T", "seeds", "mean", "worst seed", "batches", "inducing points")
 # {problem: (evaluations, seeds)}, small where dictionaries are large
-SIZES = {"abalone": (10_000, 10), "nasbench101": (2_000, 5), "cadata": (500, 2)} | {
+RUN_SIZES = {"abalone": (10_000, 10), "nasbench101": (2_000, 5), "cadata": (500, 2)} | {
     f"gp_draw_{i}": (1_000, 4) for i in range(5)
 }
 
@@ -44,7 +44,9 @@ def load(name: str, data_dir: str | Path | None) -> tuple[Any, float, float]:
     if name.startswith("gp_draw"):
         point_key, draw_key = jax.random.split(jax.random.fold_in(jax.random.key(7), int(name[-1])))
         points = jax.random.uniform(point_key, (500, 2))
-        return problems.gp_draw(draw_key, kernels.Gaussian(0.2), points, 0.1), 0.2, 0.1
+        lengthscale, noise_std = 0.2, 0.1
+        kernel = kernels.Gaussian(lengthscale)
+        return problems.gp_draw(draw_key, kernel, points, noise_std), lengthscale, noise_std
     if name == "nasbench101":
         space = architectures.load("nasbench101_means", data_dir)
         return architectures.problem(space), 100.0, 0.01
@@ -54,7 +56,7 @@ def load(name: str, data_dir: str | Path | None) -> tuple[Any, float, float]:
 
 def configure(problem: str, width: str, lengthscale: float, noise_std: float) -> Config:
     """The configuration of one width on one problem."""
-    horizon, _ = SIZES[problem]
+    horizon, _ = RUN_SIZES[problem]
     return dict(
         algorithm=width,
         horizon=horizon,
@@ -96,7 +98,7 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=10, data_dir=None)
-    cli.add_choices(parser, "--problems", list(SIZES))
+    cli.add_choices(parser, "--problems", list(RUN_SIZES))
     options = cli.parse(parser)
     loaded = {name: load(name, options.data_dir) for name in options.problems}
     configs = {
@@ -107,7 +109,7 @@ def main() -> None:
     table: list[tidy.Run] = []
     with outputs.results_folder(options, "bbkb_2020.widths", configs, options.seeds) as results:
         for name, (problem, *_) in loaded.items():
-            seeds = dict.fromkeys(WIDTHS, min(options.seeds, SIZES[name][1]))
+            seeds = dict.fromkeys(WIDTHS, min(options.seeds, RUN_SIZES[name][1]))
             folder = options.out / "runs" / name
             _, algorithms, runs = bandit_runs.run_all(
                 make, problem, name, configs[name], folder, seeds

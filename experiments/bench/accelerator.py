@@ -11,6 +11,7 @@ import argparse
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -23,34 +24,34 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
 CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
-ARM_INPUTS, HORIZON = 8, 200  # of the part "arms"
+DIMENSION, HORIZON = 8, 200  # of the part "arms"
 Row = dict[str, Any]
 
 
 def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
     """Yields (name, row) of BBKB with many seeds, vmapped on an accelerator, else one by one."""
-    many = 100 if _on_cpu() else 1_000
-    for count, horizon in ((10, 1_000), (10, 10_000), (many, 1_000), (many, 10_000)):
+    max_seeds = 100 if _on_cpu() else 1_000
+    for n_seeds, horizon in product((10, max_seeds), (1_000, 10_000)):
         bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
-        keys = jax.random.split(jax.random.key(0), count)
-        first = loops.run(bandit, problem, keys, horizon)
+        keys = jax.random.split(jax.random.key(0), n_seeds)
+        first_run = loops.run(bandit, problem, keys, horizon)
         median, _ = seconds(partial(loops.run, bandit, problem, keys, horizon), repeats)
         row = dict(
             run_seconds=median,
-            compile_seconds=first.compile_seconds,
-            milliseconds_a_seed=1e3 * median / count,
-            regret_ratio=regret_ratio(first.trace, problem),
+            compile_seconds=first_run.compile_seconds,
+            milliseconds_a_seed=1e3 * median / n_seeds,
+            regret_ratio=regret_ratio(first_run.trace, problem),
             peak_gigabytes=peak_gigabytes(),
         )
-        yield f"{count} seeds, T = {horizon:,}", row
+        yield f"{n_seeds} seeds, T = {horizon:,}", row
 
 
 def arms() -> Iterator[tuple[str, Row]]:
     """Yields (name, row) of BBKB among generated arms, in float32 and in float64."""
-    for count in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
-        random = np.random.default_rng(0)
-        features = random.standard_normal((count, ARM_INPUTS))
-        weights = random.standard_normal(ARM_INPUTS) / np.sqrt(ARM_INPUTS)
+    for n_arms in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
+        rng = np.random.default_rng(0)
+        features = rng.standard_normal((n_arms, DIMENSION))
+        weights = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)
         mean = np.tanh(features @ weights)
         for dtype in (jnp.float32, jnp.float64):
             arm_problem = problems.finite_arms(features.astype(dtype), mean, 0.1)
@@ -63,17 +64,17 @@ def arms() -> Iterator[tuple[str, Row]]:
                 max_batch=HORIZON,
             )
             key = jax.random.key(0)
-            first, again = (loops.run(bandit, arm_problem, key, HORIZON) for _ in range(2))
-            rounds = int(again.trace.round[-1]) + 1
+            first_run, second_run = (loops.run(bandit, arm_problem, key, HORIZON) for _ in range(2))
+            rounds = int(second_run.trace.round[-1]) + 1
             row = dict(
-                run_seconds=again.run_seconds,
-                compile_seconds=first.compile_seconds,
-                milliseconds_a_round=1e3 * again.run_seconds / rounds,
-                dictionary_size=int(again.trace.dictionary_size[-1]),
-                regret_ratio=regret_ratio(again.trace, arm_problem),
+                run_seconds=second_run.run_seconds,
+                compile_seconds=first_run.compile_seconds,
+                milliseconds_a_round=1e3 * second_run.run_seconds / rounds,
+                dictionary_size=int(second_run.trace.dictionary_size[-1]),
+                regret_ratio=regret_ratio(second_run.trace, arm_problem),
                 peak_gigabytes=peak_gigabytes(),
             )
-            yield f"A = {count:,}, {jnp.dtype(dtype).name}", row
+            yield f"A = {n_arms:,}, {jnp.dtype(dtype).name}", row
 
 
 def regret_ratio(trace: loops.Trace, problem: Any) -> float:

@@ -65,8 +65,8 @@ def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
     name = "abalone" if dataset == "whitened" else dataset
     features, mean_reward = datasets.preprocess(datasets.load(name, data_dir))
     if dataset == "whitened":
-        left, _, _ = np.linalg.svd(features, full_matrices=False)
-        features = left * np.sqrt(len(features))
+        left_vectors, _, _ = np.linalg.svd(features, full_matrices=False)
+        features = left_vectors * np.sqrt(len(features))  # columns of variance 1
     return problems.finite_arms(features, mean_reward, noise_std)
 
 
@@ -83,10 +83,10 @@ def make_bandit(task: Task, **options: Any) -> Any:
     if task.algorithm.startswith("bbkb"):
         rule = task.algorithm.removeprefix("bbkb_")
         return BBKB(**common, ratio=2.0, rule=rule, **options)
-    kinds: dict[str, Any] = dict(
+    classes: dict[str, Any] = dict(
         bkb=BKB, fixed_bkb=partial(FixedBKB, batch=10), sketched_ts=SketchedTS
     )
-    return kinds[task.algorithm](**common, **options)
+    return classes[task.algorithm](**common, **options)
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -99,12 +99,13 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
         rows[-1]["rule"] = label
         show(f"{name}, {label}", rows[-1])
     if options.reference is not None:
-        theirs = authors_seconds(task, problem, options)
+        authors_row = run_authors(task, problem, options)
+        authors_seconds = authors_row["run_seconds"]
         for row in rows:
-            for kind in ("run", "fresh_cache", "warm_cache"):
-                row[f"authors_over_{kind}"] = theirs["run_seconds"] / row[f"{kind}_seconds"]
-        rows.append(theirs)
-        show(f"{name}, authors", theirs)
+            for timing in ("run", "fresh_cache", "warm_cache"):
+                row[f"authors_over_{timing}"] = authors_seconds / row[f"{timing}_seconds"]
+        rows.append(authors_row)
+        show(f"{name}, authors", authors_row)
     return rows
 
 
@@ -120,9 +121,9 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
         return result, time.perf_counter() - began
 
     first_runs = []
-    with tempfile.TemporaryDirectory() as folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        for _ in range(2):
+    with tempfile.TemporaryDirectory() as cache_folder:
+        jax.config.update("jax_compilation_cache_dir", cache_folder)
+        for _ in range(2):  # the first run fills the cache
             jax.clear_caches()
             compilation_cache.reset_cache()
             first_runs.append(run())
@@ -142,14 +143,14 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
     )
 
 
-def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
+def run_authors(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The row of the authors' code: seconds of all seeds in sequence, results of the last seed."""
     times, rule = [], task.algorithm.removeprefix("bbkb_")
     noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):
         began = time.perf_counter()
         for seed in range(task.seeds):
-            regret, size, batches = authors_code.run_theirs(
+            regret, size, batches = authors_code.run_authors(
                 options.reference, problem, rule, task.lengthscale, task.horizon, seed, **noise
             )
         times.append(time.perf_counter() - began)

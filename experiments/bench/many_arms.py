@@ -27,8 +27,8 @@ from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
 from jsketch.scale import FileEvaluations, Streamed, open_arms
 
-INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
-OBSERVED, BATCH, CHUNK = 500, 96, 1 << 18
+DIMENSION, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
+N_OBSERVED, BATCH, CHUNK = 500, 96, 1 << 18
 HORIZON = 1_000_000  # more than the rounds need
 FIXED = FixedBKB(
     kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, batch=BATCH, capacity=CAPACITY
@@ -45,14 +45,14 @@ def time_call(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 def in_memory(count: int, rounds: int) -> dict[str, Any]:
     """Measurements of a batch, and of rounds of BBKB, among candidates in memory."""
-    random = np.random.default_rng(0)
-    features = random.standard_normal((count, INPUTS))
-    values = np.tanh(features @ (random.standard_normal(INPUTS) / np.sqrt(INPUTS)))
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((count, DIMENSION))
+    values = np.tanh(features @ (rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)))
     domain = Arms(jnp.asarray(features))
     del features  # frees the memory if JAX has copied the array
-    random = np.random.default_rng(1)
-    observed = random.choice(count, OBSERVED, replace=False)
-    rewards = values[observed] + NOISE * random.standard_normal(OBSERVED)
+    rng = np.random.default_rng(1)
+    observed = rng.choice(count, N_OBSERVED, replace=False)
+    rewards = values[observed] + NOISE * rng.standard_normal(N_OBSERVED)
     data = history.of_evaluations(domain, observed, rewards, "leverage")
     key = jax.random.key(0)
     state, init = time_call(lambda: FIXED.init(domain, key, data=data))
@@ -66,13 +66,13 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
 
 
 def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]:
-    """Times, memory and the best evaluated value of `rounds` rounds of BBKB."""
-    random, key = np.random.default_rng(2), jax.random.key(0)
+    """Times and memory of `rounds` rounds of BBKB, and the best value that they evaluate."""
+    rng, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
 
     def evaluate(arms: np.ndarray) -> np.ndarray:
         times.append(time.perf_counter())
-        return np.asarray(values[arms] + NOISE * random.standard_normal(len(arms)))
+        return np.asarray(values[arms] + NOISE * rng.standard_normal(len(arms)))
 
     bandit = BBKB(
         kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, capacity=CAPACITY
@@ -93,33 +93,33 @@ def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]
 
 def write_candidates(path: Path, count: int) -> None:
     """Writes generated candidates to a file, chunk by chunk."""
-    random = np.random.default_rng(0)
-    table = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, INPUTS))
+    rng = np.random.default_rng(0)
+    table = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(count, DIMENSION))
     offset = table.offset
     del table
-    # plain writes, because mapped pages count as memory of this process
+    # `tofile` instead of the memory map, because mapped pages count as memory of this process
     with path.open("r+b") as file:
         file.seek(offset)
         for begin in range(0, count, CHUNK):
             rows = min(CHUNK, count - begin)
-            random.standard_normal((rows, INPUTS), np.float32).tofile(file)
+            rng.standard_normal((rows, DIMENSION), np.float32).tofile(file)
 
 
 def in_file(path: Path, screen: bool) -> dict[str, Any]:
     """Measurements of a batch among the candidates in a file."""
     domain = open_arms(path, chunk=CHUNK)
-    random = np.random.default_rng(1)
-    weights = random.standard_normal(INPUTS) / np.sqrt(INPUTS)
-    observed = np.unique(random.integers(domain.count, size=OBSERVED))
+    rng = np.random.default_rng(1)
+    weights = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)
+    observed = np.unique(rng.integers(domain.count, size=N_OBSERVED))
     rewards = np.tanh(domain.rows(observed) @ weights)
-    rewards = rewards + NOISE * random.standard_normal(len(observed))
+    rewards = rewards + NOISE * rng.standard_normal(len(observed))
     streamed = Streamed(FIXED, screen=screen)
     data = FileEvaluations(observed, rewards, "leverage")
     state, init = time_call(lambda: streamed.init(domain, jax.random.key(0), data=data))
     _, reading = time_call(lambda: [None for _ in domain.read_in_order()])
     chosen, batch = time_call(lambda: streamed.choose(state))
     batch |= dict(
-        inducing_points=int(state.dictionary.size),
+        inducing_points=int(state.sketch.dictionary.size),
         passes=chosen.n_reads / domain.n_chunks,
         estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--file", action="store_true", help="candidates in a file")
     parser.add_argument("--screen", action="store_true", help="rank in float32, pick in float64")
     options = cli.parse_benchmark(parser)
-    warnings.simplefilter("ignore")  # about float32 with a small regularization
+    warnings.simplefilter("ignore")  # warnings about float32 with a small regularization
     if options.file:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
@@ -144,7 +144,7 @@ def main() -> None:
             measured = in_file(path, options.screen)
     else:
         measured = in_memory(options.arms or 10_000_000, options.rounds)
-    print(f"{measured['arms']:,} generated candidates, d = {INPUTS}")
+    print(f"{measured['arms']:,} generated candidates, d = {DIMENSION}")
     for step in ("init", "reading", "batch", "bbkb"):
         if step in measured:
             show(step, measured[step])

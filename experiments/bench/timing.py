@@ -9,7 +9,8 @@ import jax
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """(the median seconds of a call, the additional seconds of the first call, which compiles)."""
+    """(median seconds of `repeats` calls, additional seconds of the call before them, which
+    compiles)."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()

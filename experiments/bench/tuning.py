@@ -36,8 +36,8 @@ from jsketch.box import Category, Integer, Real
 from jsketch.box.space import SIDE
 
 EVALUATIONS = (20, 40)  # numbers of evaluations after which the best losses are compared
-FOLDS = 3
-ROWS = 500  # largest number of rows that are used of a data set
+FOLDS = 3  # of the cross-validation
+MAX_ROWS = 500  # rows of a data set that are used
 # BoTorch's steps of a fit, and candidates and restarts of the search for the next point
 FIT_STEPS, CANDIDATES, RESTARTS = 50, 512, 4
 
@@ -70,7 +70,7 @@ PROBLEMS = {
             coef0=(0.0, 1.0),
         ),
         lambda **h: _scaled(SVC(**h, max_iter=20_000)),
-        *("digits", "accuracy"),
+        **dict(data="digits", scoring="accuracy"),
     ),
     "forest": Problem(
         Space(
@@ -82,7 +82,7 @@ PROBLEMS = {
             bootstrap=[False, True],
         ),
         partial(ExtraTreesClassifier, random_state=0),
-        *("breast_cancer", "neg_log_loss"),
+        **dict(data="breast_cancer", scoring="neg_log_loss"),
     ),
     "boosting": Problem(
         Space(
@@ -93,7 +93,7 @@ PROBLEMS = {
             loss=["squared_error", "absolute_error", "huber"],
         ),
         partial(GradientBoostingRegressor, random_state=0),
-        *("diabetes", "neg_root_mean_squared_error"),
+        **dict(data="diabetes", scoring="neg_root_mean_squared_error"),
     ),
     "linear": Problem(
         Space(
@@ -104,7 +104,7 @@ PROBLEMS = {
             eta0=(1e-4, 1.0, "log"),
         ),
         lambda **h: _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200)),
-        *("wine", "neg_log_loss"),
+        **dict(data="wine", scoring="neg_log_loss"),
     ),
     "knn": Problem(
         Space(
@@ -114,7 +114,8 @@ PROBLEMS = {
             weights=["uniform", "distance"],
             p=(1.0, 4.0),
         ),
-        *(_neighbours, "digits", "accuracy"),
+        _neighbours,
+        **dict(data="digits", scoring="accuracy"),
     ),
 }
 
@@ -122,7 +123,7 @@ PROBLEMS = {
 def loss_of(problem: Problem) -> Callable[..., float]:
     """The cross-validated loss of a problem as a function of its hyperparameters."""
     x, y = getattr(datasets, f"load_{problem.data}")(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    rows = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     folds = KFold(FOLDS, shuffle=True, random_state=0)
 
     def loss(**h: Any) -> float:
@@ -192,7 +193,8 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     for i, values in (integers | categories).items():
         bounds[:, i] = torch.tensor([values[0], values[-1]], dtype=torch.float64)
 
-    def value_at(point: Any) -> float:
+    def loss_at(point: Any) -> float:
+        # the unit of a category is the middle of its interval
         units = [
             (coordinate + 0.5) / len(categories[i]) if i in categories else coordinate
             for i, coordinate in enumerate(point.tolist())
@@ -202,7 +204,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     x = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(d + 3).to(torch.float64)
     for i, values in (integers | categories).items():
         x[:, i] = torch.tensor(values, dtype=torch.float64)[(x[:, i] * len(values)).long()]
-    y = [value_at(point) for point in x]
+    y = [loss_at(point) for point in x]
     while len(y) < evaluations:
         targets = -torch.tensor(y, dtype=torch.float64)[:, None]
         model = MixedSingleTaskGP(x, targets, list(categories))
@@ -216,7 +218,7 @@ def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
             num_restarts=RESTARTS,
         )
         x = torch.cat([x, chosen])
-        y.append(value_at(chosen[0]))
+        y.append(loss_at(chosen[0]))
 
 
 SAMPLERS = {

@@ -27,8 +27,8 @@ from jsketch import kernels, problems
 from jsketch.bandits import BKB, EVERY_BATCH, GPUCB, Uniform, widths
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 
-ARMS, INPUTS = 500, 40
-SIZE = 10  # m, the sketch size of SOFUL and CBRAP
+N_ARMS, DIMENSION = 500, 40
+SKETCH_SIZE = 10  # m, of SOFUL and CBRAP
 NOISE_STD = 0.03
 SPECTRA: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "slow": lambda k: k**-0.25,
@@ -60,7 +60,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "bkb_logdet": lambda c: _bkb(c, width=widths.gp_ucb_code),
     "bkb_theory": lambda c: _bkb(c, width=widths.bkb_paper),  # Theorem 4.1
     "soful": _soful,
-    "soful_full": lambda c: _soful(c, size=INPUTS),
+    "soful_full": lambda c: _soful(c, size=DIMENSION),
     "soful_paper": lambda c: _soful(c, width=widths.soful_paper),
     "soful_ts": lambda c: _soful(c, form="ts", scale=c["ts_scale"]),
     "cbrap": lambda c: CBRAP(**_assumptions(c), size=c["size"]),
@@ -70,12 +70,13 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 def generate(spectrum: str) -> problems.GaussianArms:
     """The problem whose arms have the given spectrum. It is the same for all seeds."""
     x_key, basis_key, theta_key = jax.random.split(jax.random.key(1), 3)
-    eigenvalues = jnp.asarray(SPECTRA[spectrum](np.arange(1.0, INPUTS + 1)))
-    basis = jnp.linalg.qr(jax.random.normal(basis_key, (INPUTS, INPUTS)))[0]
-    x = jax.random.normal(x_key, (ARMS, INPUTS)) * jnp.sqrt(eigenvalues)[None, :] @ basis
+    eigenvalues = jnp.asarray(SPECTRA[spectrum](np.arange(1.0, DIMENSION + 1)))
+    basis = jnp.linalg.qr(jax.random.normal(basis_key, (DIMENSION, DIMENSION)))[0]
+    x = jax.random.normal(x_key, (N_ARMS, DIMENSION)) * jnp.sqrt(eigenvalues)[None, :] @ basis
     x = x / jnp.sqrt(jnp.square(x).sum(1).max())
-    theta = jax.random.normal(theta_key, (INPUTS,))
-    return problems.finite_arms(x, x @ (theta / jnp.sqrt(jnp.square(theta).sum())), NOISE_STD)
+    theta = jax.random.normal(theta_key, (DIMENSION,))
+    theta = theta / jnp.sqrt(jnp.square(theta).sum())
+    return problems.finite_arms(x, x @ theta, NOISE_STD)
 
 
 def configure(name: str, options: argparse.Namespace) -> Config:
@@ -83,10 +84,10 @@ def configure(name: str, options: argparse.Namespace) -> Config:
     return dict(
         algorithm=name,
         spectrum=options.spectrum,
-        arms=ARMS,
-        inputs=INPUTS,
+        arms=N_ARMS,
+        inputs=DIMENSION,
         horizon=options.horizon,
-        size=SIZE,
+        size=SKETCH_SIZE,
         noise_std=NOISE_STD,
         regularization=options.regularization,
         norm_bound=1.0,
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--ts-scale", type=cli.positive, default=0.1, help=help_text)
     bandit_runs.add_options(parser, list(ALGORITHMS))
     options = cli.parse(parser)
-    print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
+    print(f"data: generated, {options.spectrum} spectrum, {N_ARMS} arms in {DIMENSION} dimensions")
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
     with outputs.results_folder(options, "bkb_2019.linear", configs, options.seeds) as results:
@@ -141,8 +142,8 @@ def main() -> None:
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
             algorithms=algorithms,
         )
-        title = f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {SIZE},"
-        title += f" {bandit_runs.seeds_text(options)}"
+        title = f"generated linear rewards, {options.spectrum} spectrum, d = {DIMENSION},"
+        title += f" m = {SKETCH_SIZE}, {bandit_runs.seeds_text(options)}"
         results.write(summary, table, title)
         draw(options.out)
     summaries.print_table(title, algorithms)

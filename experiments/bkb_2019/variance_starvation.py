@@ -37,7 +37,7 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import PRNGKey
 
-GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
+GRID_SIZE, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
 NOISE_STD, QFF_NODES = 0.1, 96
 LAM = NOISE_STD**2
 # settings that the paper leaves open
@@ -81,20 +81,21 @@ class Outcome(NamedTuple):
 
 
 def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
-    """A GP draw, and its noisy values at uniform points of [0, EDGE]. These are the first
-    `evaluations` points of a list that depends on the key alone."""
+    """A GP draw, and its noisy values at uniform points of [0, EDGE], the first `evaluations` of a
+    list that depends on the key alone."""
     f_key, arm_key, noise_key = jax.random.split(key, 3)
-    x = jnp.linspace(0, 1, GRID)[:, None]
+    x = jnp.linspace(0, 1, GRID_SIZE)[:, None]
     f = problems.gp_draw(f_key, kernel, x, NOISE_STD).mean_reward
-    inside = int(EDGE * (GRID - 1)) + 1
-    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, inside, jnp.int32)[:evaluations]
+    n_observable = int(EDGE * (GRID_SIZE - 1)) + 1  # points in [0, EDGE]
+    arms = jax.random.randint(arm_key, (max(EVALUATIONS),), 0, n_observable, jnp.int32)
     noise = NOISE_STD * jax.random.normal(noise_key, (max(EVALUATIONS),))[:evaluations]
+    arms = arms[:evaluations]
     return Data(x, f, arms, f[arms] + noise)
 
 
 def state_after(bandit: Any, data: Data, key: PRNGKey) -> tuple[Any, Array]:
-    """(state, overflow): the state after the bandit has observed the evaluations one by one, and
-    whether the capacity was too small."""
+    """(the state after the bandit has observed the evaluations one by one, whether its capacity was
+    too small)."""
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 
     def step(state: Any, observed: tuple[Array, Array, Array]) -> tuple[Any, Array]:
@@ -112,9 +113,9 @@ def feature_posterior(z: Array, data: Data) -> Posterior:
     """The posterior of a linear model on features z [A, M], which has no residual variance."""
     observed = z[data.arms]
     fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
-    u = matmul(z, fitted.whiten)
-    variance = jnp.square(u).sum(-1)
-    return Posterior(matmul(u, fitted.weights), bayes_std(variance, LAM))
+    whitened = matmul(z, fitted.whiten)
+    variance = jnp.square(whitened).sum(-1)
+    return Posterior(matmul(whitened, fitted.weights), bayes_std(variance, LAM))
 
 
 @partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale", "qbar"))
@@ -130,22 +131,22 @@ def sketched_posteriors(
     exact = state_after(GPUCB(**model, capacity=evaluations), data, bkb_key)[0].posterior
     bandit = BKB(**model, qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
     state, overflow = state_after(bandit, data, bkb_key)
-    residual = residuals(kernel, state) / LAM
+    projected_variance = jnp.maximum(state.variance - residuals(kernel, state) / LAM, 0)
     nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
         exact=Posterior(exact.mean, bayes_std(exact.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
-        sor=Posterior(state.mean, bayes_std(jnp.maximum(state.variance - residual, 0), LAM)),
+        sor=Posterior(state.mean, bayes_std(projected_variance, LAM)),
         qff=feature_posterior(fourier.features(nodes, data.x), data),
     )
     return data, posteriors, state.dictionary, overflow
 
 
-@partial(jax.jit, static_argnames=("count", "lengthscale"))
-def rff_posterior(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
-    """The posterior with 2 * count random Fourier features."""
+@partial(jax.jit, static_argnames=("n_frequencies", "lengthscale"))
+def rff_posterior(key: PRNGKey, data: Data, n_frequencies: int, lengthscale: float) -> Posterior:
+    """The posterior with 2 * n_frequencies random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
-    features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
+    features = RandomFourier(n_frequencies).draw(kernel, 1, feature_key, data.x.dtype)
     return feature_posterior(fourier.features(features, data.x), data)
 
 
@@ -159,24 +160,25 @@ def run(
     )
     if bool(overflow):
         return run(seed, evaluations, lengthscale, qbar, 2 * capacity)
-    posteriors["rff"] = rff_posterior(key, data, -(-int(dictionary.size) // 2), lengthscale)
+    n_frequencies = -(-int(dictionary.size) // 2)  # half the inducing points, rounded up
+    posteriors["rff"] = rff_posterior(key, data, n_frequencies, lengthscale)
     return Outcome(data, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
 
 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     """For each method, the ratios of its standard deviation to the exact one on the observed and on
-    the unobserved half, and the share of the unobserved half where f is outside its error bars."""
+    the unobserved half, and the share of the unobserved half where |f - mean| > 3 std."""
     unobserved = np.asarray(outcome.data.x[:, 0]) > EDGE
     numbers = {}
     for name in METHODS:
         mean, std = map(np.asarray, outcome.posteriors[name])
         ratio = std / np.asarray(outcome.posteriors["exact"].std)
-        outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
+        is_outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9  # up to rounding
         numbers[name] = dict(
             smallest_ratio_to_exact_unseen=float(ratio[unobserved].min()),
             smallest_ratio_to_exact_seen=float(ratio[~unobserved].min()),
             largest_ratio_to_exact_seen=float(ratio[~unobserved].max()),
-            share_of_f_outside_3_std_unseen=float(outside[unobserved].mean()),
+            share_of_f_outside_3_std_unseen=float(is_outside[unobserved].mean()),
         )
     return numbers
 
@@ -186,13 +188,13 @@ def tidy_runs(config: dict[str, Any], outcomes: dict[int, list[Outcome]]) -> lis
     t = np.array(list(outcomes))
     runs = []
     for seed, seed_outcomes in enumerate(zip(*outcomes.values(), strict=True)):
-        sizes = np.array([len(outcome.inducing) for outcome in seed_outcomes])
+        dictionary_sizes = np.array([len(outcome.inducing) for outcome in seed_outcomes])
         measured = [measure(outcome) for outcome in seed_outcomes]
         for name in METHODS:
             numbers = [by_method[name] for by_method in measured]
             fields = {field: np.array([row[field] for row in numbers]) for field in numbers[0]}
-            method = dict(problem="gp_draw", algorithm=name, **config)
-            runs.append(tidy.Run(method, seed, dict(t=t, dictionary=sizes) | fields))
+            run_config = dict(problem="gp_draw", algorithm=name, **config)
+            runs.append(tidy.Run(run_config, seed, dict(t=t, dictionary=dictionary_sizes) | fields))
     return runs
 
 
@@ -236,13 +238,13 @@ def draw(folder: Path) -> None:
     """Draws variance_starvation.png from the table in the folder: a column for each t, a row for
     each method."""
     table = tidy.read_table(folder / FIGURE_TABLE)
-    times = table["t"].unique()
+    columns = table["t"].unique()
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
         figure, panels = plt.subplots(
-            len(FIGURE_METHODS), len(times), sharex=True, sharey=True, squeeze=False
+            len(FIGURE_METHODS), len(columns), sharex=True, sharey=True, squeeze=False
         )
         panels[0, 0].set_ylim(-4.2, 4.2)
-        for column, t in enumerate(times):
+        for column, t in enumerate(columns):
             series = dict(iter(table[table["t"] == t].groupby("series", observed=True)))
             panels[0, column].set_title(
                 f"$t = {t}$, {len(series['inducing_points'])} inducing points", loc="left"
@@ -268,9 +270,9 @@ def _draw_panel(axes: Axes, series: dict[Any, pd.DataFrame], name: str) -> None:
     for prior_bound in (-3, 3):
         axes.axhline(prior_bound, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
     posterior, f, observed = series[name], series["f"], series["evaluations"]
-    x, mean, reach = posterior["x"], posterior["value"], 3 * posterior["sd"]
+    x, mean, half_width = posterior["x"], posterior["value"], 3 * posterior["sd"]
     colour = METHODS[name][1]
-    axes.fill_between(x, mean - reach, mean + reach, color=colour, alpha=0.3, linewidth=0)
+    axes.fill_between(x, mean - half_width, mean + half_width, color=colour, alpha=0.3, linewidth=0)
     axes.plot(x, mean, color=colour)
     axes.margins(x=0)
     axes.plot(f["x"], f["value"], color="black", linewidth=0.9)
@@ -294,7 +296,7 @@ def main() -> None:
         noise_std=NOISE_STD,
         regularization=LAM,
         qbar=options.qbar,
-        grid=GRID,
+        grid=GRID_SIZE,
         evaluations=EVALUATIONS,
         observed=[0, EDGE],
         features="random: as many as BKB has inducing points; quadrature: nodes",
@@ -302,6 +304,7 @@ def main() -> None:
         root_seed=0,
         chosen=CHOSEN_SETTINGS,
     )
+    # the number of draws is part of the configuration, because single runs are not saved
     identity = config | dict(draws=options.seeds)
     with outputs.results_folder(options, "bkb_2019.variance_starvation", identity) as results:
         outcomes = {
@@ -312,7 +315,7 @@ def main() -> None:
         methods = summarise(runs)
         summary = dict(config=config, seeds=options.seeds, data="generated", methods=methods)
         results.write(summary, runs, "GP draws evaluated on [0, 0.5]")
-        first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
+        first_outcomes = {t: seed_outcomes[0] for t, seed_outcomes in outcomes.items()}
         tidy.write_table(options.out / FIGURE_TABLE, table_of(first_outcomes))
         draw(options.out)
     for name, by_t in methods.items():

@@ -38,10 +38,10 @@ CLIENTS = 32
 THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
 SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
-COSINES, SCALE, NOISE = 200, 0.6, 0.3  # of "waves"
+N_COSINES, LENGTHSCALE, NOISE = 200, 0.6, 0.3  # of "waves"
 # {problem: (lengthscale, lambda, width in standard deviations, qbar, rounds, capacity)}
 SETTINGS = {
-    "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
+    "waves": (LENGTHSCALE, NOISE**2, 2.0, 2.0, 600, 128),
     "squares": (0.1, contextual.LAM, contextual.WIDTH, 3.0, 200, 192),
 }
 
@@ -50,7 +50,7 @@ SETTINGS = {
 class Waves:
     """A random function of unit variance, approximately a draw of a Gaussian process."""
 
-    frequencies: Array  # [R, c + a]
+    frequencies: Array  # [R, c + a]: R cosines of contexts [c] and actions [a]
     phases: Array  # [R]
 
     def __call__(self, context: Array, action: Array) -> Array:
@@ -62,8 +62,8 @@ def problem_of(name: str) -> ContextualArms:
     if name == "squares":
         return contextual.problem_of(name)
     frequency_key, phase_key = jax.random.split(jax.random.key(5))
-    frequencies = jax.random.normal(frequency_key, (COSINES, 2)) / SCALE
-    phases = jax.random.uniform(phase_key, (COSINES,), maxval=2 * jnp.pi)
+    frequencies = jax.random.normal(frequency_key, (N_COSINES, 2)) / LENGTHSCALE
+    phases = jax.random.uniform(phase_key, (N_COSINES,), maxval=2 * jnp.pi)
     actions = jnp.linspace(0, 1, 20)[:, None]
     return ContextualArms(actions, Waves(frequencies, phases), NOISE)
 
@@ -124,29 +124,30 @@ def draw(folder: Path) -> None:
     size = (2.2 + 2.9 * len(problems), 5.4)
     with plt.rc_context(drawing.STYLE | {"figure.figsize": size}):
         figure, axes = plt.subplots(2, len(problems), squeeze=False)
-        for (above, below), problem in zip(axes.T, problems, strict=True):
+        for (regret_axes, sent_axes), problem in zip(axes.T, problems, strict=True):
             part = curves[curves["problem"] == problem]
             ratio, sent, as_data = (
                 tidy.lines(part, metric) for metric in ("regret_ratio", "sent", "sent_as_data")
             )
-            _final_points(above, ratio, sent, "sums over the embedding", "o")
-            _final_points(above, ratio, as_data, "points and rewards", "s")
+            _draw_final_points(regret_axes, ratio, sent, "sums over the embedding", "o")
+            _draw_final_points(regret_axes, ratio, as_data, "points and rewards", "s")
             if "alone" in ratio:
-                level = ratio["alone"][1][:, -1].mean()
-                above.axhline(level, color="#000000", linestyle=(0, (1, 1.5)), label="each alone")
-            above.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
-            above.xaxis.set_minor_formatter(NullFormatter())
-            above.set_ylim(bottom=0)
-            above.margins(x=0.1)
+                mean, dotted = ratio["alone"][1][:, -1].mean(), (0, (1, 1.5))
+                regret_axes.axhline(mean, color="#000000", linestyle=dotted, label="each alone")
+            regret_axes.set(title=str(problem), xscale="log", xlabel="numbers sent until T")
+            regret_axes.xaxis.set_minor_formatter(NullFormatter())
+            regret_axes.set_ylim(bottom=0)
+            regret_axes.margins(x=0.1)
             for name, (t, values) in sent.items():
                 if name != "alone":
                     label, colour, dashes = style(name)
-                    below.plot(t, values.mean(0), color=colour, linestyle=dashes, label=label)
+                    sent_axes.plot(t, values.mean(0), color=colour, linestyle=dashes, label=label)
             if "exchange_0" in as_data:
                 t, values = as_data["exchange_0"]
                 label = "every point at once"
-                below.plot(t, values.mean(0), color="#0072B2", linestyle=(0, (1, 1)), label=label)
-            below.set(yscale="log", xlabel="rounds $t$")
+                dotted = (0, (1, 1))
+                sent_axes.plot(t, values.mean(0), color="#0072B2", linestyle=dotted, label=label)
+            sent_axes.set(yscale="log", xlabel="rounds $t$")
         axes[0, 0].set_ylabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
         axes[1, 0].set_ylabel("numbers sent so far")
         figure.suptitle(curves.attrs["title"], x=0.01, ha="left", fontsize=9)
@@ -155,20 +156,20 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "regret_sent.png")
 
 
-def _final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
+def _draw_final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
     """Draws a point for each threshold, in the colour of the threshold: the mean regret at T
     against the mean count of numbers sent until T."""
     names = [name for name in ratio if name != "alone"]
     x, y = ([curves[name][1][:, -1].mean() for name in names] for curves in (sent, ratio))
     axes.plot(x, y, color="0.6", marker=marker, markersize=5, label=label)
-    for at, height, name in zip(x, y, names, strict=True):
-        axes.plot(at, height, color=style(name)[1], marker=marker, markersize=5)
+    for x_value, y_value, name in zip(x, y, names, strict=True):
+        axes.plot(x_value, y_value, color=style(name)[1], marker=marker, markersize=5)
 
 
 @cli.command
 def main() -> None:
     options = cli.parse(saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600))
-    config = dict(settings=SETTINGS, clients=CLIENTS, cosines=COSINES)
+    config = dict(settings=SETTINGS, clients=CLIENTS, cosines=N_COSINES)
     config |= dict(horizon=options.horizon, seeds=options.seeds)
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"

@@ -30,11 +30,12 @@ from jsketch.contrib.problems.contextual import Squares, StepDiagonal
 from jsketch.contrib.problems.play import advance, begin, check_flags
 from jsketch.sketch.kors import Sampling
 
-ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
+N_ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
 LENGTHSCALE, CAPACITY, QBAR = 0.1, 256, 3.0
 SEGMENTS = 20  # of a run; CPU seconds are recorded after each segment
 METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
-STOPS = {"cbkb": 300, "cbbkb_3": 300}  # rounds, fewer because CBKB takes most of the time
+# rounds after which a method stops; CBKB takes most of the time
+STOPS = {"cbkb": 300, "cbbkb_3": 300}
 PROBLEMS = ("squares", "step_diagonal")
 ROWS = (
     Row("regret", "regret $R_t$"),
@@ -47,7 +48,7 @@ draw = partial(saving.draw_panels, name="regret.png", rows=ROWS, xlabel="rounds 
 def problem_of(name: str) -> ContextualArms:
     """A problem with ten multiples of 0.01 as actions, the same in every run."""
     multiples = np.arange(0, 1, 0.01)
-    actions = np.random.RandomState(123).choice(multiples, size=ACTIONS, replace=False)
+    actions = np.random.RandomState(123).choice(multiples, size=N_ACTIONS, replace=False)
     reward = Squares() if name == "squares" else StepDiagonal()
     return ContextualArms(jnp.asarray(actions[:, None]), reward)
 
@@ -67,18 +68,18 @@ def bandit_of(method: str, horizon: int) -> Any:
     if name == "ek_ucb":
         return EKUCB(**common, sampling=Sampling(mu=LAM, beta=float(number)), capacity=CAPACITY)
     ratio = 1.0 if method == "cbkb" else float(number)
-    batch = 2 if ratio == 1 else 64
-    return CBBKB(**common, ratio=ratio, qbar=QBAR, max_batch=batch, capacity=CAPACITY)
+    max_batch = 2 if ratio == 1 else 64  # with C = 1 a batch ends after one point
+    return CBBKB(**common, ratio=ratio, qbar=QBAR, max_batch=max_batch, capacity=CAPACITY)
 
 
-@partial(jax.jit, static_argnames="count")
+@partial(jax.jit, static_argnames="n_rounds")
 def play_segment(
-    problem: Any, bandit: Any, states: Any, keys: Array, first: Array, count: int
+    problem: Any, bandit: Any, states: Any, keys: Array, first: Array, n_rounds: int
 ) -> Any:
-    """(states, records [S, count]) of `count` rounds from round `first` [] on."""
+    """(states, records [S, n_rounds]) of `n_rounds` rounds from round `first` [] on."""
 
     def play_rounds(state: Any, key: Array) -> Any:
-        rounds = first + jnp.arange(count, dtype=jnp.int32)
+        rounds = first + jnp.arange(n_rounds, dtype=jnp.int32)
         return lax.scan(partial(advance, problem, bandit, key), state, rounds)
 
     return jax.vmap(play_rounds)(states, keys)
@@ -88,12 +89,12 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
     """(record [S, T], CPU seconds until the end of each segment [SEGMENTS]). An earlier, untimed
     run of the first segment compiles the program. Raises ValueError if a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
-    count, seconds, segments = horizon // SEGMENTS, [], []
-    jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))
+    n_rounds, seconds, segments = horizon // SEGMENTS, [], []
+    play_from = partial(play_segment, problem, bandit, keys=round_keys, n_rounds=n_rounds)
+    jax.block_until_ready(play_from(states, first=jnp.int32(0)))
     start = time.process_time()
     for index in range(SEGMENTS):
-        first = jnp.int32(index * count)
-        states, segment = play_segment(problem, bandit, states, round_keys, first, count)
+        states, segment = play_from(states, first=jnp.int32(index * n_rounds))
         segments.append(jax.block_until_ready(segment))
         seconds.append(time.process_time() - start)
     record = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
@@ -129,10 +130,11 @@ def main() -> None:
     options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
     if options.horizon % SEGMENTS:
         raise ValueError(f"horizon must be a multiple of {SEGMENTS}; {options.horizon} was given.")
-    config = dict(stops=STOPS, actions=ACTIONS, width=WIDTH, regularization=LAM)
+    config = dict(stops=STOPS, actions=N_ACTIONS, width=WIDTH, regularization=LAM)
     config |= dict(capacity=CAPACITY, qbar=QBAR, lengthscale=LENGTHSCALE)
     config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
-    first, *others = options.only
-    pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
+    first_method, *other_methods = options.only
+    methods = (first_method, "uniform", *other_methods)
+    pairs = [(name, method) for name in options.problems for method in methods]
     saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs)

@@ -41,23 +41,23 @@ draw = partial(
 )
 LENGTHSCALE, REGULARIZATION = 0.5, 0.1
 DISCOUNTS = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
-RIVER = find_spec("river") is not None
+HAS_RIVER = find_spec("river") is not None
 
 
-def generated(name: str, seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The stream of this name and seed: `count` examples ([count, d] inputs, [count] labels)."""
-    random = np.random.default_rng(seed)
-    xs, t = random.uniform(-1, 1, (count, 2)), np.arange(count)
-    waves = random.normal(size=(count // 500 + 1, 2)) * 3
-    part = t // 500 if name == "jumps" else np.zeros(count, int)
+def generate(name: str, seed: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The stream of this name and seed: inputs [length, d] and labels [length]."""
+    rng = np.random.default_rng(seed)
+    xs, t = rng.uniform(-1, 1, (length, 2)), np.arange(length)
+    frequencies = rng.normal(size=(length // 500 + 1, 2)) * 3  # of each part of "jumps"
+    part = t // 500 if name == "jumps" else np.zeros(length, int)
     phase = 2 * np.pi * t / 2000 if name == "turning" else 0
-    signal = np.sin((waves[part] * xs).sum(1) + phase)
-    return xs, np.clip(0.8 * signal + 0.1 * random.standard_normal(count), -1, 1)
+    signal = np.sin((frequencies[part] * xs).sum(1) + phase)
+    return xs, np.clip(0.8 * signal + 0.1 * rng.standard_normal(length), -1, 1)
 
 
 def forecasters() -> dict[str, Any]:
     """The forecasters on Taylor features, by their names in the table."""
-    features = Taylor(2, 5, LENGTHSCALE)
+    features = Taylor(2, degree=5, lengthscale=LENGTHSCALE)
     static = online.PKAWV(features, REGULARIZATION)
     # with renewal the regularization does not decay
     without_renewal = DiscountedPKAWV(features, REGULARIZATION)
@@ -80,7 +80,7 @@ def kernel_forecasters() -> dict[str, Any]:
 
 def river_models() -> dict[str, Callable[[], Any]]:
     """Constructors of river's regressors; empty if river is not installed."""
-    if not RIVER:
+    if not HAS_RIVER:
         return {}
     from river import forest, linear_model, neighbors, preprocessing, tree
 
@@ -124,14 +124,13 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     posterior is not finite has only the entry `stopped`."""
     rows: list[dict[str, Any]] = []
     for seed in range(seeds_of(options, method)):
-        loss = losses(method, *generated(name, seed, options.examples))
+        loss = losses(method, *generate(name, seed, options.examples))
         if loss is None:
             rows.append(dict(stopped=True))
             continue
-        t, total = saving.grid(options.examples), loss.cumsum()
-        rows.append(
-            dict(t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1])
-        )
+        t, cumulative = saving.grid(options.examples), loss.cumsum()
+        averages = cumulative[t - 1] / t
+        rows.append(dict(t=t, average_loss=averages, loss=loss.mean(), total_loss=cumulative[-1]))
     return rows
 
 
@@ -147,7 +146,7 @@ def main() -> None:
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
     options = cli.parse(parser)
     config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    more = dict(streams=options.only, river=RIVER)
+    more = dict(streams=options.only, river=HAS_RIVER)
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()

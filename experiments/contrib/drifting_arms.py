@@ -24,7 +24,7 @@ from jsketch.bandits import BKB, EVERY_BATCH, widths
 from jsketch.contrib import DiscountedBKB, WindowBKB
 from jsketch.contrib.problems import DriftingArms, drifting_draw, play
 
-ARMS, NOISE, NORM, ANCHORS = 100, 0.1, 2.0, 4
+N_ARMS, NOISE, NORM, ANCHORS = 100, 0.1, 2.0, 4
 KERNEL = kernels.Gaussian(0.5)
 COMMON: dict[str, Any] = dict(
     kernel=KERNEL,
@@ -57,12 +57,12 @@ draw = partial(saving.draw_panels, name="regret_ratio.png", rows=(ROW,), xlabel=
 
 
 def problem_of(kind: str, horizon: int) -> DriftingArms:
-    """The problem "drift" or "jump"."""
+    """The problem of KINDS, "drift" or "jump"."""
     arms_key, f_key = jax.random.split(jax.random.key(0))
     return drifting_draw(
         f_key,
         KERNEL,
-        jax.random.uniform(arms_key, (ARMS, 2)),
+        jax.random.uniform(arms_key, (N_ARMS, 2)),
         NOISE,
         # the last segment between functions (drift) or the last step (jump) ends at the horizon
         period=horizon / (ANCHORS if kind == "jump" else ANCHORS - 1),
@@ -72,11 +72,12 @@ def problem_of(kind: str, horizon: int) -> DriftingArms:
     )
 
 
-def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, Any]]:
+def runs(options: argparse.Namespace, kind: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
     horizon, problem = options.horizon, problem_of(kind, options.horizon)
-    method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
-    record = play(problem, method.bandit, horizon, keys, restart=method.restart)
+    bandit, restart = METHODS[method]
+    keys = jax.random.split(jax.random.key(1), options.seeds)
+    record = play(problem, bandit, horizon, keys, restart=restart)
     means = jax.vmap(problem.mean_reward)(jnp.arange(horizon))
     uniform_regret = np.asarray(means.max(1) - means.mean(1))
     regret, last_tenth = np.asarray(record.regret), slice(-max(horizon // 10, 1), None)
@@ -94,7 +95,7 @@ def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, An
 @cli.command
 def main() -> None:
     options = cli.parse(saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000))
-    config = dict(width="bayesian", arms=ARMS, noise_std=NOISE, norm=NORM, anchors=ANCHORS)
+    config = dict(width="bayesian", arms=N_ARMS, noise_std=NOISE, norm=NORM, anchors=ANCHORS)
     config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
     saving.run(options, "beyond.drifting_arms", title, config, runs, draw)

@@ -70,13 +70,13 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
         return BatchedExploration(**common, horizon=horizon)
     if method == "random_exploration":
         return RandomExploration(**common, horizon=horizon)
-    sketch = common | dict(qbar=QBAR, resparsify=EVERY_BATCH)
+    sketched = common | dict(qbar=QBAR, resparsify=EVERY_BATCH)
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
-        return BBKB(**sketch, ratio=RATIO, rule=rule, max_batch=horizon)
-    batches = len(batch_lengths(horizon))
-    batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / batches)
-    return FixedBKB(**sketch, batch=min(batch, horizon))
+        return BBKB(**sketched, ratio=RATIO, rule=rule, max_batch=horizon)
+    n_batches = len(batch_lengths(horizon))
+    batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / n_batches)
+    return FixedBKB(**sketched, batch=min(batch, horizon))
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
     options = cli.parse(parser)
-    if options.horizon < 12:
+    if options.horizon < 12:  # the quarter needs T >= 3
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
     config = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR)
     config |= dict(root_seed=0, seeds=options.seeds)

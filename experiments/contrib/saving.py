@@ -45,7 +45,8 @@ def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, A
 
 
 def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """{problem: {"methods": {method: {name: statistics over the runs}}}} of the scalar arrays."""
+    """The statistics over runs of all scalar arrays: {problem: {"methods": {method: {name of an
+    array: statistics}}}}."""
     entries: dict[str, Any] = {}
     for run in runs:
         methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
@@ -71,17 +72,17 @@ def load_or_run(
     methods."""
     runs_of_pairs = []
     for problem, method in pairs:
-        count = seeds if isinstance(seeds, int) else seeds[method]
+        n_seeds = seeds if isinstance(seeds, int) else seeds[method]
         folder = out / "runs" / problem
         store.record_configuration(folder, method, dict(config))
-        if store.missing(folder, method, count):
+        if store.missing(folder, method, n_seeds):
             start = time.perf_counter()
             runs = make(problem, method)
             print(f"{problem} {method}: {time.perf_counter() - start:.0f} s", flush=True)
             for seed, arrays in enumerate(runs):
                 values = {name: np.asarray(value) for name, value in arrays.items()}
                 store.write_npz(store.run_path(folder, method, seed), values)
-        saved = [store.read_run(folder, method, seed) for seed in range(count)]
+        saved = [store.read_run(folder, method, seed) for seed in range(n_seeds)]
         runs_of_pairs += tidy.runs_of(dict(problem=problem, algorithm=method), saved)
     return runs_of_pairs
 
@@ -90,10 +91,10 @@ def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
     """The parser of an experiment; `shared` has the `defaults` of `cli.parser`."""
-    options = cli.parser(doc, **shared)
-    cli.add_choices(options, "--only", methods, help="methods")
-    cli.add_choices(options, "--problems", problems)
-    return options
+    new_parser = cli.parser(doc, **shared)
+    cli.add_choices(new_parser, "--only", methods, help="methods")
+    cli.add_choices(new_parser, "--problems", problems)
+    return new_parser
 
 
 def run(
@@ -124,8 +125,8 @@ def run(
         more = dict(problems=options.problems, methods=options.only)
     all_config = {**config, **more}
     with outputs.results_folder(options, experiment, all_config, options.seeds) as results:
-        counts = seeds or options.seeds
-        runs = load_or_run(options.out, config, pairs, counts, partial(make, options))
+        n_seeds = seeds or options.seeds
+        runs = load_or_run(options.out, config, pairs, n_seeds, partial(make, options))
         # a run whose posterior was not finite has no curves and no final numbers
         runs = [run for run in runs if "stopped" not in run.arrays]
         problems = summarise_problems(runs)
@@ -148,7 +149,7 @@ def draw_panels(
         )
         for row, axes_row in zip(rows, axes, strict=True):
             for panel, (problem, part) in zip(axes_row, problems.items(), strict=True):
-                _panel(panel, part, row)
+                _draw_panel(panel, part, row)
                 if row is rows[0]:
                     panel.set_title(str(problem).replace("_", " "), loc="left")
             # limits set before all panels of the shared axis are drawn would exclude later values
@@ -158,16 +159,16 @@ def draw_panels(
         figure.supxlabel(xlabel, fontsize=9)
         title = textwrap.fill(curves.attrs["title"], int(14 * size[0]))
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        entries: dict[str, Any] = {}
+        handles: dict[str, Any] = {}  # by label, without repetitions
         for panel in axes.flat:
             for handle, text in zip(*panel.get_legend_handles_labels(), strict=True):
-                entries.setdefault(text, handle)
-        figure.legend(entries.values(), entries.keys(), loc="outside right center")
+                handles.setdefault(text, handle)
+        figure.legend(handles.values(), handles.keys(), loc="outside right center")
         drawing.save(figure, folder / name)
 
 
-def _panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
-    """One metric of all methods on one problem."""
+def _draw_panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
+    """Draws one metric of the methods on one problem."""
     curves = tidy.lines(part, row.metric)
     if row.methods is not None:
         curves = {name: curves[name] for name in row.methods if name in curves}
@@ -177,4 +178,4 @@ def _panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(drawing.COUNT)
+    axes.xaxis.set_major_formatter(drawing.COUNT_FORMAT)

@@ -35,15 +35,15 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 
-POINTS = 500
+N_POINTS = 500  # of "draw"
 FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # multiples of the right lengthscale, the longest first
-RIGHT = FACTORS.index(1.0)
+RIGHT_INDEX = FACTORS.index(1.0)
 FIRST_BOUND = 0.1  # on the norm, before doubling
 METHODS = (
     *("bbkb_right", "bbkb_long", "bbkb_short", "lb_order", "lb_realised", "lb_norm_test"),
     *("lb_evidence", "lb_certified", "norm_small", "norm_doubling", "norm_known"),
 )
-ON_DRAW = METHODS[-4:]  # run on "draw" only, because they need a known norm
+DRAW_METHODS = METHODS[-4:]  # run on "draw" only, because they need a known norm
 ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "rounds", log=True),
@@ -67,16 +67,18 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
     noise, lengthscale = 0.1, 0.2
     kernel = kernels.Gaussian(lengthscale)
     arms_key, f_key = jax.random.split(jax.random.key(0))
-    arms = jax.random.uniform(arms_key, (POINTS, 2))
+    arms = jax.random.uniform(arms_key, (N_POINTS, 2))
     problem = problems.gp_draw(f_key, kernel, arms, noise)
-    values, vectors = np.linalg.eigh(np.asarray(kernel.gram(arms, arms)))
-    significant = values > 1e-10 * values.max()  # the others are dominated by rounding
+    eigenvalues, vectors = np.linalg.eigh(np.asarray(kernel.gram(arms, arms)))
+    # the other eigenvalues are dominated by rounding
+    significant = eigenvalues > 1e-10 * eigenvalues.max()
     coefficients = np.asarray(problem.mean_reward) @ vectors[:, significant]
     # the RKHS norm of the function
-    norm = float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
+    norm = float(np.sqrt((np.square(coefficients) / eigenvalues[significant]).sum()))
     # Lemma 2.1: norm * (theta_0 / theta)^(d/2), with d = 2 and the right lengthscale theta_0
     bounds = tuple(norm / factor for factor in FACTORS)
-    return Setting(problem, lengthscale, noise, bounds, options.horizon or 500, noise**2)
+    horizon = options.horizon or 500
+    return Setting(problem, lengthscale, noise, bounds, horizon, regularization=noise**2)
 
 
 def abalone(options: argparse.Namespace) -> Setting:
@@ -84,24 +86,25 @@ def abalone(options: argparse.Namespace) -> Setting:
     because in eight dimensions Lemma 2.1 multiplies it by 16 from one candidate to the next."""
     data = datasets.load("abalone", options.data_dir)
     problem = problems.finite_arms(*datasets.preprocess(data), noise_std=0.01)
-    return Setting(problem, 17.5, 0.01, (1.0,) * len(FACTORS), options.horizon or 300, 1e-2)
+    bounds, horizon = (1.0,) * len(FACTORS), options.horizon or 300
+    return Setting(problem, 17.5, 0.01, bounds, horizon, regularization=1e-2)
 
 
 PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
 
 
-def bandit_of(method: str, s: Setting) -> Any:
+def bandit_of(method: str, setting: Setting) -> Any:
     """The bandit of a method."""
     width: widths.Width = widths.Bayesian(2.0)
     if method == "lb_certified":
         width = widths.certified_mixture
     if method.startswith("norm_"):
         width = widths.bbkb_code
-    base = BBKB(
-        kernels.Gaussian(s.lengthscale),
-        regularization=s.regularization,
-        noise_std=s.noise,
-        norm_bound=s.norm_bounds[RIGHT],
+    bbkb = BBKB(
+        kernels.Gaussian(setting.lengthscale),
+        regularization=setting.regularization,
+        noise_std=setting.noise,
+        norm_bound=setting.norm_bounds[RIGHT_INDEX],
         delta=0.05,
         width=width,
         max_batch=512,
@@ -109,54 +112,55 @@ def bandit_of(method: str, s: Setting) -> Any:
     )
     if method.startswith("lb_"):
         rule = method.removeprefix("lb_")
-        lengthscales = tuple(factor * s.lengthscale for factor in FACTORS)
+        lengthscales = tuple(factor * setting.lengthscale for factor in FACTORS)
         return LengthscaleBalancing(
-            base,
+            bbkb,
             lengthscales,
-            norm_bounds=s.norm_bounds,
+            norm_bounds=setting.norm_bounds,
             delta=0.05,
             rule=rule if rule in ("order", "evidence") else "realised",
             norm_test=rule == "norm_test",
         )
     if method.startswith("bbkb_"):
         factor = dict(right=1.0, long=4.0, short=0.25)[method.removeprefix("bbkb_")]
-        bound = s.norm_bounds[FACTORS.index(factor)]
-        return replace(base, kernel=kernels.Gaussian(factor * s.lengthscale), norm_bound=bound)
-    small = replace(base, norm_bound=FIRST_BOUND)
-    return dict(norm_small=small, norm_doubling=NormDoubling(small), norm_known=base)[method]
+        bound = setting.norm_bounds[FACTORS.index(factor)]
+        kernel = kernels.Gaussian(factor * setting.lengthscale)
+        return replace(bbkb, kernel=kernel, norm_bound=bound)
+    small = replace(bbkb, norm_bound=FIRST_BOUND)
+    return dict(norm_small=small, norm_doubling=NormDoubling(small), norm_known=bbkb)[method]
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
-    s = PROBLEMS[name](options)
-    bandit = bandit_of(method, s)
+    setting = PROBLEMS[name](options)
+    bandit = bandit_of(method, setting)
     keys = jax.random.split(jax.random.key(1), options.seeds)
 
     def run_seeds() -> Any:
-        return jax.block_until_ready(loops.run(bandit, s.problem, keys, s.horizon))
+        return jax.block_until_ready(loops.run(bandit, setting.problem, keys, setting.horizon))
 
-    first = run_seeds()
+    result = run_seeds()
     start = time.process_time()
     run_seeds()
     seconds = time.process_time() - start
-    ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
-    rounds = np.asarray(first.trace.round) + 1
-    t = saving.grid(s.horizon)
+    ratio = np.asarray(loops.regret_ratio(result.trace.regret, setting.problem.mean_reward))
+    rounds = np.asarray(result.trace.round) + 1
+    t = saving.grid(setting.horizon)
     arrays = dict(
         regret_ratio=ratio[:, t - 1],
         rounds=rounds[:, t - 1],
         final_regret_ratio=ratio[:, -1],
         final_rounds=rounds[:, -1],
-        points=np.asarray(first.trace.dictionary_size)[:, -1],
+        points=np.asarray(result.trace.dictionary_size)[:, -1],
     )
-    if hasattr(first.state, "ruled_out"):
+    if hasattr(result.state, "ruled_out"):
         for i, factor in enumerate(FACTORS):
-            arrays[f"chosen_{factor:g}"] = np.asarray(first.state.pulls)[:, i] / s.horizon
-            arrays[f"out_{factor:g}"] = np.asarray(first.state.ruled_out, float)[:, i]
-    if hasattr(first.state, "norm_bound"):
-        arrays["last_bound"] = np.asarray(first.state.norm_bound)
+            arrays[f"chosen_{factor:g}"] = np.asarray(result.state.pulls)[:, i] / setting.horizon
+            arrays[f"out_{factor:g}"] = np.asarray(result.state.ruled_out, float)[:, i]
+    if hasattr(result.state, "norm_bound"):
+        arrays["last_bound"] = np.asarray(result.state.norm_bound)
     seconds_a_round = seconds / rounds[:, -1].sum()
-    shared = dict(t=t, seconds_a_round=seconds_a_round, norm=s.norm_bounds[RIGHT])
+    shared = dict(t=t, seconds_a_round=seconds_a_round, norm=setting.norm_bounds[RIGHT_INDEX])
     return saving.by_seed(shared, **arrays)
 
 
@@ -165,7 +169,7 @@ def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
     options = cli.parse(parser)
-    config = dict(width="bayesian", factors=FACTORS, points=POINTS, first_bound=FIRST_BOUND)
+    config = dict(width="bayesian", factors=FACTORS, points=N_POINTS, first_bound=FIRST_BOUND)
     config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
     data = "generated, and Abalone" if "abalone" in options.problems else "generated"
@@ -173,6 +177,6 @@ def main() -> None:
         (name, method)
         for name in options.problems
         for method in options.only
-        if name == "draw" or method not in ON_DRAW
+        if name == "draw" or method not in DRAW_METHODS
     ]
     saving.run(options, "beyond.unknown", title, config, runs, draw, pairs=pairs, data=data)

@@ -32,7 +32,7 @@ from jsketch.bandits import BBKB, EVERY_BATCH, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.loops.rollouts import start
 
-ARMS, NOISE, NORM, DELTA, LENGTHSCALE, INTERVAL = 100, 0.1, 2.0, 0.1, 0.5, 10
+N_ARMS, NOISE, NORM, DELTA, LENGTHSCALE, INTERVAL = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)
 DECAY = 1 + 2 * 2.5 / 2  # b, the rate at which the eigenvalues of the kernel decay in d = 2
 ASSUMPTIONS: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
@@ -61,12 +61,13 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
             regularization=lam,
             width=SKETCHED[name],
             ratio=2.0,
-            capacity=ARMS,
+            capacity=N_ARMS,
             resparsify=EVERY_BATCH,
         )
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
-    return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
+    capacity = min(horizon, N_ARMS)
+    return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=capacity)
 
 
 def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]:
@@ -74,7 +75,7 @@ def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]
     capacity is too small."""
     horizon = options.horizon
     arms_key, f_key = jax.random.split(jax.random.key(0))
-    arms = jax.random.uniform(arms_key, (ARMS, 2))
+    arms = jax.random.uniform(arms_key, (N_ARMS, 2))
     # f is a sum of ten kernel functions, scaled to the norm F
     problem, bandit = problems.rkhs_draw(f_key, KERNEL, arms, NOISE, norm=NORM), make(name, horizon)
     # evaluations after which `needed_multiple` is computed; the last is T
@@ -97,13 +98,13 @@ def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]
     needed, width, regret, stopped = map(np.asarray, jax.jit(jax.vmap(run))(keys))
     if stopped.any():
         raise ValueError(f"{int(stopped.sum())} runs of {name} ended before T = {horizon}.")
-    uniform = horizon * float(problem.mean_reward.max() - problem.mean_reward.mean())
-    most, ratio = needed.max(1), regret / uniform
+    uniform_regret = horizon * float(problem.mean_reward.max() - problem.mean_reward.mean())
+    most_needed, ratio = needed.max(1), regret / uniform_regret
     return saving.by_seed(
         dict(t=np.asarray(stops)),
         needed=np.maximum.accumulate(needed, axis=1),
-        most_needed=most,
-        covered=(most <= 1).astype(float),
+        most_needed=most_needed,
+        covered=(most_needed <= 1).astype(float),
         last_width=width,
         final_regret_ratio=ratio,
     )
@@ -116,14 +117,14 @@ def draw(folder: Path) -> None:
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
         figure, (left, right) = plt.subplots(1, 2, sharey=True)
-        for place, name in enumerate(names):
+        for height, name in enumerate(names):
             rows = summary[summary["algorithm"] == name]
             colour = "#0072B2" if name in EXACT else "#D55E00"
-            at = np.full(len(rows), place)
-            left.plot(rows["most_needed"], at, "|", color=colour, markersize=9, alpha=0.5)
+            heights = np.full(len(rows), height)
+            left.plot(rows["most_needed"], heights, "|", color=colour, markersize=9, alpha=0.5)
             ratio = rows["final_regret_ratio"].to_numpy()
             half = ci95(ratio) if len(ratio) > 1 else None
-            right.errorbar(ratio.mean(), place, xerr=half, color=colour, fmt="o", markersize=4)
+            right.errorbar(ratio.mean(), height, xerr=half, color=colour, fmt="o", markersize=4)
         left.set_ylim(-0.6, len(names) - 0.4)
         left.set_yticks(range(len(names)), names)
         left.axvline(1, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
@@ -144,7 +145,7 @@ def main() -> None:
     options = cli.parse(parser)
     if options.horizon < INTERVAL:
         raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
-    config = dict(arms=ARMS, noise_std=NOISE, norm=NORM, delta=DELTA, lengthscale=LENGTHSCALE)
+    config = dict(arms=N_ARMS, noise_std=NOISE, norm=NORM, delta=DELTA, lengthscale=LENGTHSCALE)
     config |= dict(every=INTERVAL, horizon=options.horizon, seeds=options.seeds)
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
     pairs = [(kinds[name in EXACT], name) for name in options.only]

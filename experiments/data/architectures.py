@@ -40,7 +40,7 @@ WHOLE = Source(
     "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f",
     text=False,
 )
-IMAGES = 9_984  # test images
+N_IMAGES = 9_984  # test images
 # standard deviation of the test accuracy of one training around the mean of its cell: the sampling
 # of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, and the rest, 0.0037, is our
 # guess of the variation between trainings
@@ -71,8 +71,8 @@ def problem(space: Space) -> Any:
 
 def load(choice: str, data_dir: str | Path | None = None) -> Space:
     """The space named `choice` in CHOICES; "auto" is nasbench101_means if its file is available,
-    else macro. Raises ValueError (wrong checksum) or OSError (a missing file that cannot be
-    downloaded)."""
+    else macro. Raises ValueError for a wrong checksum, and OSError for a missing file that
+    cannot be downloaded."""
     folder = find_folder(data_dir)
     if choice == "auto":
         choice = "nasbench101_means" if (folder / MEANS.filename).exists() else "macro"
@@ -92,14 +92,15 @@ def scale(evaluations: np.ndarray) -> np.ndarray:
 def _macro(folder: Path) -> Space:
     table = json.loads(read(MACRO, folder))
     codes = np.array([[int(digit) for digit in key] for key in table])
-    onehot = (codes[:, :, None] == np.arange(3)).reshape(len(codes), -1) / np.sqrt(codes.shape[1])
+    one_hot = (codes[:, :, None] == np.arange(3)).reshape(len(codes), -1)
+    features = one_hot / np.sqrt(codes.shape[1])  # of norm 1
     evaluations = np.array([entry["test_acc"] for entry in table.values()])
     source = (
         f"REAL accuracies of NAS-Bench-Macro ({MACRO.filename}), a stand-in: not the NAS-Bench-101"
         " cells of the paper"
     )
     neighbours = evolution.one_change_apart(codes)
-    return Space("NAS-Bench-Macro", onehot, scale(evaluations), neighbours, source)
+    return Space("NAS-Bench-Macro", features, scale(evaluations), neighbours, source)
 
 
 def _scaled_halves(edges: np.ndarray, ops: np.ndarray) -> np.ndarray:
@@ -111,21 +112,21 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
     nearest cell as its only neighbour."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
-        distance = (codes != codes[arm]).sum(1)
-        distance[arm] = codes.shape[1] + 1
-        table[arm, 0] = int(np.argmin(distance))
+        distances = (codes != codes[arm]).sum(1)
+        distances[arm] = codes.shape[1] + 1  # larger than all others
+        table[arm, 0] = int(np.argmin(distances))
     return table
 
 
 def _space_of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Source) -> Space:
-    """The space of mean accuracies [A], without a table of neighbours."""
+    """The space of mean accuracies [A] from `file`, without a table of neighbours."""
     span = float(accuracy.max() - accuracy.min())
     source = (
         f"REAL mean test accuracies of three trainings (NAS-Bench-101, {file.filename}, checksum"
         f" checked) with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
     )
-    means, lowest = scale(accuracy[:, None]), float(accuracy.min())
-    return Space(name, features, means, None, source, NOISE_STD / span, span, lowest)
+    units = dict(noise_std=NOISE_STD / span, span=span, lowest=float(accuracy.min()))
+    return Space(name, features, scale(accuracy[:, None]), None, source, **units)
 
 
 def _cells_of_paper(folder: Path) -> Space:
@@ -146,7 +147,7 @@ def _whole_space(folder: Path) -> Space:
     table = _read_npz(WHOLE, folder)
     edges = np.unpackbits(table["adjacency_upper"], axis=1)[:, :21].astype(float)
     ops = (table["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)
-    accuracy = table["correct_sum3"] / (3 * IMAGES)
+    accuracy = table["correct_sum3"] / (3 * N_IMAGES)  # over three trainings
     return _space_of_means(
         "the whole of NAS-Bench-101", _scaled_halves(edges, ops), accuracy, WHOLE
     )

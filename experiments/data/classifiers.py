@@ -29,18 +29,18 @@ from experiments.data.datasets import Dataset, Source
 from jsketch.box import Category, Integer, Real, Space
 
 FOLDS = 5
-UCI = "https://archive.ics.uci.edu/static/public"
+UCI_URL = "https://archive.ics.uci.edu/static/public"
 SOURCES = {
     "breast_cancer": Source(
         filename="breast-cancer-wisconsin.data",
         sha256="402c585309c399237740f635ef9919dc512cca12cbeb20de5e563a4593f22b64",
-        url=f"{UCI}/15/breast+cancer+wisconsin+original.zip",
+        url=f"{UCI_URL}/15/breast+cancer+wisconsin+original.zip",
         member="breast-cancer-wisconsin.data",
     ),
     "australian": Source(
         filename="australian.dat",
         sha256="3abe5af151afa50b999a9ba21cbc884e80d80a4050b716cf88b34a2e6ecb731c",
-        url=f"{UCI}/143/statlog+australian+credit+approval.zip",
+        url=f"{UCI_URL}/143/statlog+australian+credit+approval.zip",
         member="australian.dat",
     ),
     "diabetes": Source(
@@ -126,6 +126,7 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     value. Raises the errors of `datasets.load`."""
     content = datasets.read(SOURCES[name], datasets.find_folder(data_dir)).decode()
     if name == "breast_cancer":
+        # the id is the first field, and "?" stands for a missing value
         rows = [row.partition(",")[2] for row in content.splitlines() if "?" not in row]
         content = "\n".join(rows)
     table = np.loadtxt(io.StringIO(content), delimiter=None if name == "australian" else ",")

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Source:
-    """A file of data: its local name, the sha256 of its content, and its public address."""
+    """A file of data: its local name, the sha256 of its content, and its address."""
 
     filename: str  # a file that ends in .bz2 stays compressed
     sha256: str
@@ -68,8 +68,8 @@ class Dataset:
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
-    """Loads a data set by name, and downloads its file when it is missing. Raises ValueError
-    (unknown name, wrong checksum) or OSError (missing folder, failed download)."""
+    """Loads a data set by name, and downloads its file when it is missing. Raises ValueError for
+    an unknown name or a wrong checksum, and OSError for a missing folder or a failed download."""
     if name not in SOURCES:
         raise ValueError(
             f"There is no data set called '{name}'; choose one of: {', '.join(SOURCES)}."
@@ -88,7 +88,7 @@ def citation(source: Source) -> str:
 
 def read(source: Source, folder: Path) -> bytes:
     """The verified content of `source`, which is downloaded when it is not in the folder. Raises
-    ValueError (wrong checksum) or OSError (no file, and no download)."""
+    ValueError for a wrong checksum, and OSError if there is no file and no download."""
     path = folder / source.filename
     if not path.exists():
         download(source, path)
@@ -110,10 +110,10 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
     """The folder of the data files: `data_dir`, else $JSKETCH_DATA, else shared/data beside the
     repository when it exists, else a cache of the user. Raises FileNotFoundError when `data_dir` or
     $JSKETCH_DATA does not exist."""
-    default = os.environ.get("JSKETCH_DATA")
-    for given, origin in ((data_dir, "--data-dir"), (default, "JSKETCH_DATA")):
-        if given:
-            folder = Path(given).expanduser()
+    variable = os.environ.get("JSKETCH_DATA")
+    for path, origin in ((data_dir, "--data-dir"), (variable, "JSKETCH_DATA")):
+        if path:
+            folder = Path(path).expanduser()
             if not folder.is_dir():
                 raise FileNotFoundError(
                     f"The data folder {folder}, named by {origin}, does not exist; create it first."
@@ -140,10 +140,10 @@ def download(source: Source, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             # the checksum is that of the content; the bytes of the archive may change
-            fetched = Path(
+            archive = Path(
                 pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
             )
-            raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
+            raw = _read_member(archive, source.member) if source.member else archive.read_bytes()
         content = _content_of(raw, source)
         digest = hashlib.sha256(content).hexdigest()
         if digest != source.sha256:
@@ -177,8 +177,8 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _content_of(file: bytes, source: Source) -> bytes:
-    """The content of a file, of which the checksum is computed: text is decompressed, and gets LF
-    line ends, exactly one of them at its end, and the source's header."""
+    """The content of a file, from which the checksum is computed. Text is decompressed, and gets
+    the header of its source and LF line ends, exactly one of them at its end."""
     if not source.text:
         return file
     try:

@@ -21,11 +21,11 @@ from experiments.data import datasets
 from experiments.data.datasets import Dataset, Source
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
-UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 CASP = Source(
     filename="CASP.csv",
     sha256="4277cfcb4e91a181746cbc654f001b57951c9e6a80f4f795fdb5c807e0848f40",
-    url=f"{UCI}/00265/CASP.csv",
+    url=f"{UCI_URL}/00265/CASP.csv",
     header='"RMSD","F1","F2","F3","F4","F5","F6","F7","F8","F9"',
 )
 SVMLIGHT = {  # {name: (number of inputs, files that make up the stream)}
@@ -55,7 +55,7 @@ SVMLIGHT = {  # {name: (number of inputs, files that make up the stream)}
         ),
     ),
 }
-SUSY, SUSY_URL, SUSY_ROWS = "SUSY.csv.gz", f"{UCI}/00279/SUSY.csv.gz", 5_000_000
+SUSY, SUSY_URL, SUSY_ROWS = "SUSY.csv.gz", f"{UCI_URL}/00279/SUSY.csv.gz", 5_000_000
 SUSY_SAMPLE = Source(
     "susy_sample_39930.npz",
     "203a185c978c9d09f5df0fbf9be5189e90bc6a8cb5b66af669b14a9bcb9a3109",
@@ -70,23 +70,24 @@ class Stream(NamedTuple):
     """Scaled examples in their order."""
 
     xs: np.ndarray  # [n, d]
-    ys: np.ndarray  # [n]; -1 and +1 when they are classes
-    classes: bool
+    ys: np.ndarray  # [n]; classes are -1 and +1
+    classes: bool  # whether the labels are classes
     source: str
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """Raw inputs [n, d] and labels [n] in the order of the files; ijcnn1 is the training set, then
-    the test set. Raises ValueError (wrong checksum) or OSError (missing folder or file)."""
+    the test set. Raises ValueError for a wrong checksum, OSError for a missing folder or file."""
     folder = datasets.find_folder(data_dir)
     if name == "susy":
         return _susy(folder)
     if name == "casp":
         table = np.loadtxt(io.BytesIO(datasets.read(CASP, folder)), delimiter=",", skiprows=1)
         return Dataset(name, table[:, 1:], table[:, 0], datasets.citation(CASP))
-    inputs, sources = SVMLIGHT[name]
+    dimension, sources = SVMLIGHT[name]
     parts = [
-        load_svmlight_file(io.BytesIO(datasets.read(s, folder)), n_features=inputs) for s in sources
+        load_svmlight_file(io.BytesIO(datasets.read(s, folder)), n_features=dimension)
+        for s in sources
     ]
     features = np.concatenate([x.toarray() for x, _ in parts])
     target = np.concatenate([y for _, y in parts])
@@ -105,7 +106,7 @@ def load_stream(
     dataset = load(name, data_dir)
     xs, ys = scale(dataset, scaling)
     order = np.random.default_rng(seed).permutation(len(ys))[:limit]
-    return Stream(xs[order], ys[order], name != "casp", dataset.source)
+    return Stream(xs[order], ys[order], classes=name != "casp", source=dataset.source)
 
 
 def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
@@ -114,9 +115,8 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
 
     "paper" scales every input and the label linearly onto [-1, 1] (Section 4 of the paper).
     "authors" follows the authors' notebook for the published curves (THEORY 10.2): inputs are
-    scaled onto [0, 1], the labels y of the CSV files become 2 y - 1 (SUSY's classes 0 and 1 as well
-    as casp's RMSD), and all labels are divided by the largest. Raises ValueError for another
-    scaling.
+    scaled onto [0, 1], the labels y of casp (RMSD) and SUSY (classes 0 and 1) become 2 y - 1, and
+    all labels are divided by the largest. Raises ValueError for another scaling.
     """
     if scaling not in SCALINGS:
         raise ValueError(f"There is no scaling '{scaling}'; choose one of: {', '.join(SCALINGS)}.")

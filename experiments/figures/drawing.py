@@ -21,7 +21,7 @@ from experiments.results import files, summaries
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
 
 TITLE_WIDTH = 80  # characters per line
-COUNT = "{x:,.0f}"  # format of the ticks of an axis of counts
+COUNT_FORMAT = "{x:,.0f}"  # of the ticks of an axis of counts
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -48,8 +48,8 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False, bands: bool = True) 
         label, colour, dashes = style(name)
         slope = summaries.log_slope(x, values.mean(axis=0)) if slopes else math.nan
         suffix = "" if math.isnan(slope) else f", {slope:.2f}"
-        shown = values if bands else values.mean(0, keepdims=True)
-        line(axes, x, shown, label + suffix, colour, dashes)
+        repetitions = values if bands else values.mean(0, keepdims=True)
+        line(axes, x, repetitions, label + suffix, colour, dashes)
 
 
 def line(
@@ -80,11 +80,11 @@ def published_lines(
 def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
     """Draws the 95% intervals of the last values of the curves, side by side from x = start on,
     or nothing if there is one repetition."""
-    for place, (name, (_, values)) in enumerate(curves.items()):
+    for position, (name, (_, values)) in enumerate(curves.items()):
         if len(values) > 1:
             half = summaries.ci95(values[:, -1])
             axes.errorbar(
-                start + 1.2 * place,
+                start + 1.2 * position,
                 values[:, -1].mean(),
                 half,
                 color=style(name)[1],
@@ -97,7 +97,7 @@ def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
 def count_axis(axes: Axes) -> None:
     axes.set_xlabel("evaluations $t$")
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(COUNT)
+    axes.xaxis.set_major_formatter(COUNT_FORMAT)
 
 
 def log_axes(axes: Axes) -> None:

@@ -29,7 +29,7 @@ def single_axes(
     published: Published | None = None,
     slopes: bool = False,
 ) -> Iterator[Axes]:
-    """Axes with the curves, and the published curves up to the end of ours. The figure is saved
+    """Axes with the curves, and the published curves up to the end of `curves`. The figure is saved
     with a title and a legend when the block ends."""
     with plt.rc_context(drawing.STYLE):
         figure, axes = plt.subplots()
@@ -77,11 +77,13 @@ def simple_regret(
     with single_axes(path, title, curves, published=published) as axes:
         drawing.count_axis(axes)
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(drawing.COUNT)
+        axes.xaxis.set_major_formatter(drawing.COUNT_FORMAT)
         end = max(x[-1] for x, _ in curves.values())
         axes.set_xlim(end / 1000, end)
-        at_cut = [np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()]
-        axes.set_ylim(0, 1.1 * max(at_cut) or 1)
+        values_at_cut = [
+            np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()
+        ]
+        axes.set_ylim(0, 1.1 * max(values_at_cut) or 1)  # 1 if all are 0
         axes.set_ylabel("simple regret (rewards in [0, 1])")
 
 
@@ -96,7 +98,7 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
             axes.set_ylim(0, 1)
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_formatter(drawing.COUNT)
+            axes.xaxis.set_major_formatter(drawing.COUNT_FORMAT)
         figure = grid[0, 0].figure
         figure.supxlabel("evaluations $t$")
         figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
@@ -109,9 +111,9 @@ def cumulative_regret_panels(
     phase_one: Mapping[str, int],
     title: str,
 ) -> None:
-    """Cumulative regret against t, with a panel for each function, the expected regret of the
-    uniform policy (`uniform` has that of one evaluation), and a vertical line after the first
-    `phase_one` evaluations, which are uniform."""
+    """Cumulative regret against t, with a panel for each function. A dotted line is the expected
+    regret of the uniform policy (t times `uniform`), and a vertical line ends the `phase_one`
+    evaluations, which are uniform."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
@@ -170,7 +172,7 @@ def streams(
             drawing.log_axes(axes)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_formatter(drawing.COUNT)
+            axes.xaxis.set_major_formatter(drawing.COUNT_FORMAT)
         last = max(x[-1] for x, _ in curves.values())
         for name, (x, values) in curves.items():
             if x[-1] < last and not log:

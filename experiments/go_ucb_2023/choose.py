@@ -22,7 +22,7 @@ from jsketch.box.go_ucb.ball import OFUL
 from jsketch.problems import boxes
 from jsketch.types import Box
 
-INPUTS, INITIAL, HORIZON = 20, 8, 72
+DIMENSION, INITIAL, HORIZON = 20, 8, 72
 NOISE_STD = 0.01
 
 
@@ -30,43 +30,43 @@ def random_network() -> boxes.BoxProblem:
     """A network with 25 hidden units and random weights on [-5,5]^20. Its maximum is the largest
     value that 64 gradient ascents reach."""
     keys = jax.random.split(jax.random.key(77), 3)
-    inner = 0.2 * jax.random.normal(keys[0], (25, INPUTS))
-    bias, outer = jax.random.normal(keys[1], (25,)), 3 * jax.random.normal(keys[2], (25,))
+    inner_weights = 0.2 * jax.random.normal(keys[0], (25, DIMENSION))
+    bias, outer_weights = jax.random.normal(keys[1], (25,)), 3 * jax.random.normal(keys[2], (25,))
 
     def value(x: jax.Array) -> jax.Array:
-        return outer @ jax.nn.sigmoid(inner @ x + bias)
+        return outer_weights @ jax.nn.sigmoid(inner_weights @ x + bias)
 
-    def climb(x: jax.Array) -> jax.Array:
+    def ascend(x: jax.Array) -> jax.Array:
         def step(i: int, x: jax.Array) -> jax.Array:
             return jnp.clip(x + 0.5 * (1 - i / 300) * jnp.sign(jax.grad(value)(x)), -5, 5)
 
         return jax.lax.fori_loop(0, 300, step, x)
 
-    box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 5.0))
-    starts = jax.random.uniform(jax.random.key(8), (64, INPUTS), minval=-5, maxval=5)
-    ends = jax.vmap(climb)(starts)
-    best = ends[jnp.argmax(jax.vmap(value)(ends))]
-    return boxes.BoxProblem(box, value(best), best, NOISE_STD, value)
+    box = Box(jnp.full(DIMENSION, -5.0), jnp.full(DIMENSION, 5.0))
+    starts = jax.random.uniform(jax.random.key(8), (64, DIMENSION), minval=-5, maxval=5)
+    ends = jax.vmap(ascend)(starts)
+    maximizer = ends[jnp.argmax(jax.vmap(value)(ends))]
+    return boxes.BoxProblem(box, value(maximizer), maximizer, NOISE_STD, value)
 
 
 def quadratic() -> boxes.BoxProblem:
     """The function -sum c_i (x_i - 2)^2 on [-5,5]^20, with c_i from 0.2 to 2."""
-    curvature = jnp.linspace(0.2, 2, INPUTS)
-    box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 5.0))
+    curvature = jnp.linspace(0.2, 2, DIMENSION)
+    box = Box(jnp.full(DIMENSION, -5.0), jnp.full(DIMENSION, 5.0))
 
     def value(x: jax.Array) -> jax.Array:
         return -(curvature * jnp.square(x - 2)).sum()
 
-    return boxes.BoxProblem(box, jnp.zeros(()), jnp.full(INPUTS, 2.0), NOISE_STD, value)
+    return boxes.BoxProblem(box, jnp.zeros(()), jnp.full(DIMENSION, 2.0), NOISE_STD, value)
 
 
 def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
     """The mean regret per step of the runs, divided by that of uniform points."""
     lower, upper = problem.domain.lower, problem.domain.upper
-    x = jax.random.uniform(jax.random.key(1), (20_000, INPUTS), lower.dtype, lower, upper)
-    uniform = problem.maximum - jax.vmap(problem.value)(x).mean()
+    x = jax.random.uniform(jax.random.key(1), (20_000, DIMENSION), lower.dtype, lower, upper)
+    uniform_regret = problem.maximum - jax.vmap(problem.value)(x).mean()
     run = loops.run(optimizer, problem, jax.random.split(jax.random.key(11), seeds), HORIZON)
-    return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
+    return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform_regret)
 
 
 @cli.command
@@ -82,21 +82,21 @@ def main() -> None:
         problems = dict(
             random_network=random_network(),
             quadratic=quadratic(),
-            ackley=boxes.ackley(INPUTS, NOISE_STD),
-            levy=boxes.levy(INPUTS, NOISE_STD),
+            ackley=boxes.ackley(DIMENSION, NOISE_STD),
+            levy=boxes.levy(DIMENSION, NOISE_STD),
         )
         rows: list[dict[str, Any]] = []
-        for refit, reach, lam, b in product(
+        for refit, reach, lam, norm_bound in product(
             (False, True), options.reach, options.regularization, options.norm_bound
         ):
             setting = dict(refit=refit, reach=reach, regularization=lam)
-            optimizer = GOUCB(initial=INITIAL, schedule=OFUL(norm_bound=b), **setting)
+            optimizer = GOUCB(initial=INITIAL, schedule=OFUL(norm_bound=norm_bound), **setting)
             ratios = {
                 name: regret_ratio(optimizer, problem, options.seeds)
                 for name, problem in problems.items()
             }
             mean = float(np.mean(list(ratios.values())))
-            rows.append(dict(setting, norm_bound=b, mean=mean, **ratios))
+            rows.append(dict(setting, norm_bound=norm_bound, mean=mean, **ratios))
             print(rows[-1], flush=True)
         rows.sort(key=lambda row: row["mean"])
         results.write(dict(seeds=options.seeds, rows=rows))

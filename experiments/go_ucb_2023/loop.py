@@ -44,14 +44,15 @@ def load_or_run(
         for method in next(iter(configs.values()))
         for problem, methods in configs.items()
     }
-    calls: list[tuple[str, Config, list[int]]] = []
+    calls: list[tuple[str, Config, list[int]]] = []  # (label, configuration, seeds)
     for label, config in labelled_configs.items():
         store.record_configuration(folder, label, config)
         missing = store.missing(folder, label, seeds)
         chunks = [missing[i : i + seeds_per_call] for i in range(0, len(missing), seeds_per_call)]
         calls += [(label, config, chunk) for chunk in chunks]
     total = seeds * len(labelled_configs)
-    with cli.progress(total, total - sum(len(chunk) for *_, chunk in calls)) as bar:
+    n_missing = sum(len(chunk) for *_, chunk in calls)
+    with cli.progress(total, done=total - n_missing) as bar:
 
         def save(label: str, chunk: list[int], runs: list[dict[str, np.ndarray]]) -> None:
             for seed, arrays in zip(chunk, runs, strict=True):

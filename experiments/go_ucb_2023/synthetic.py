@@ -67,13 +67,13 @@ CHOSEN_SETTINGS = [
 
 def configure(function: str, name: str) -> Config:
     """The configuration on which the results of an algorithm on a function depend."""
-    _, n, t = FUNCTIONS[function]
+    _, n, steps = FUNCTIONS[function]
     return dict(
         function=function,
         algorithm=name,
         inputs=20,
         n=n,
-        T=t,
+        T=steps,
         noise_std=NOISE_STD,
         root_seed=0,
         optimizer=full_repr(OPTIMIZERS[name](n)),
@@ -104,12 +104,12 @@ def uniform_regret(function: str) -> float:
 
 
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
-    """The entry of one function in summary.json."""
+    """The entry of one function in summary.json. `uniform`: expected regret of a uniform point."""
     _, n, steps = FUNCTIONS[function]
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["regret"] for row in rows])
-        late_regret = regret[:, n + 2 :].mean(1)
+        late_regret = regret[:, n + 2 :].mean(1)  # after two steps of phase II
         table[name] = dict(
             cumulative_regret=summaries.statistics(regret.sum(1), ci=True),
             cumulative_regret_first_5=summaries.statistics(regret[:PAPER_SEEDS].sum(1), ci=True),
@@ -132,19 +132,19 @@ def draw(folder: Path) -> None:
         for function, part in curves.groupby("problem", observed=True, sort=False)
     }
     uniform = {f: provenance["functions"][f]["uniform_regret"] for f in regrets}
-    phases = {f: FUNCTIONS[f][1] for f in regrets}
-    for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
+    phase_one = {f: FUNCTIONS[f][1] for f in regrets}
+    for n in sorted({min(PAPER_SEEDS, seeds), seeds}):
         panels = {
             function: {
-                name: (t, np.cumsum(values[:count], 1))
+                name: (t, np.cumsum(values[:n], 1))
                 for name, (t, values) in lines.items()
                 if name != "uniform"
             }
             for function, lines in regrets.items()
         }
-        name = "figure2.png" if count == seeds else "figure2_5.png"
-        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
-        plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
+        name = "figure2.png" if n == seeds else "figure2_5.png"
+        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({n}) of {n} repetitions"
+        plots.cumulative_regret_panels(folder / name, panels, uniform, phase_one, title)
 
 
 def add_options(
@@ -163,7 +163,7 @@ def main() -> None:
     options = cli.parse(parser)
     config = configurations(configure, options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
-        runs = load_or_run(options.out, config, options.seeds, make, 1, options.at_once)
+        runs = load_or_run(options.out, config, options.seeds, make, seeds_per_call=options.at_once)
         uniform = {function: uniform_regret(function) for function in options.functions}
         functions = {f: summarise(f, runs[f], uniform[f]) for f in runs}
         summary = dict(
@@ -181,5 +181,5 @@ def main() -> None:
                 table += tidy.runs_of(dict(problem=f, **config[f][name]), arrays)
         results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out)
-    for function, part in functions.items():
-        summaries.print_table(function, part["algorithms"])
+    for function, entry in functions.items():
+        summaries.print_table(function, entry["algorithms"])

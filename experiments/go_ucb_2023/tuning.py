@@ -74,7 +74,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
 def make(
     config: Config, repetitions: list[int], data_dir: Path | None = None
 ) -> list[dict[str, np.ndarray]]:
-    """The run of one repetition, in a list."""
+    """The run of one repetition, in a list. `config` has one model, one data set, one algorithm."""
     [model], [data], [algorithm] = config["spaces"], config["sources"], config["optimizers"]
     [repetition] = repetitions
     dataset = classifiers.load(data, data_dir)
@@ -88,8 +88,8 @@ def make(
     space, optimizer = MODELS[model].space, OPTIMIZERS[algorithm](N)
     # the key is the same for all methods, so that they share the first points
     key = jax.random.key(ROOT_SEED)
-    for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
-        key = jax.random.fold_in(key, number)
+    for index in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
+        key = jax.random.fold_in(key, index)
     run = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
     return [dict(accuracy=run.y, x=run.x, errors=np.array(errors))]
 
@@ -107,13 +107,13 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     f_star = np.max([values.max(1) for values in accuracy.values()], 0)
     regret = {name: f_star[:, None] - values for name, values in accuracy.items()}
     table = {}
-    total = {name: values.sum(1) for name, values in regret.items()}
+    cumulative = {name: values.sum(1) for name, values in regret.items()}
     for name, values in regret.items():
-        best, excess = accuracy[name].max(1), None
+        best, excess = accuracy[name].max(1), None  # of each repetition
         if "go_ucb" in regret:
-            excess = summaries.statistics(total[name] - total["go_ucb"], ci=True)
+            excess = summaries.statistics(cumulative[name] - cumulative["go_ucb"], ci=True)
         table[name] = dict(
-            cumulative_regret=summaries.statistics(total[name], ci=True),
+            cumulative_regret=summaries.statistics(cumulative[name], ci=True),
             more_than_go_ucb=excess,
             regret_per_step_until_23=summaries.statistics(values[:, N:PAPER_BEND].mean(1)),
             regret_per_step_after_23=summaries.statistics(values[:, PAPER_BEND:].mean(1)),
@@ -168,7 +168,7 @@ def main() -> None:
         for data in options.data:
             classifiers.load(data, options.data_dir)
         entries, table, t = {}, [], np.arange(1, N + T + 1)
-        runs = load_or_run(options.out, configs, repetitions, make_run, options.jobs)
+        runs = load_or_run(options.out, configs, repetitions, make_run, jobs=options.jobs)
         for problem, runs_of_methods in runs.items():
             entries[problem], regrets = summarise(runs_of_methods)
             for name, values in regrets.items():

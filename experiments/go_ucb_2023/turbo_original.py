@@ -31,7 +31,7 @@ from jsketch.problems import boxes
 from jsketch.show import full_repr
 from jsketch.types import Box
 
-INPUTS, INITIAL, HORIZON = 10, 20, 300
+DIMENSION, INITIAL, HORIZON = 10, 20, 300
 REPORTED_T = (50, 100, 200, 300)  # numbers of evaluations with an entry in summary.json
 OURS, ORIGINAL = "turbo", "original"
 PACKAGES = ("torch", "gpytorch", "linear_operator")
@@ -40,10 +40,10 @@ PACKAGES = ("torch", "gpytorch", "linear_operator")
 # the boxes are from the TuRBO paper (Ackley), GO-UCB's f3 (Rastrigin) and the example in the
 # repository of TuRBO's authors (Levy)
 FUNCTIONS: dict[str, Callable[[], boxes.BoxProblem]] = {
-    "ackley": partial(boxes.ackley, INPUTS),
-    "rastrigin": partial(boxes.rastrigin, INPUTS),
+    "ackley": partial(boxes.ackley, DIMENSION),
+    "rastrigin": partial(boxes.rastrigin, DIMENSION),
     "levy": lambda: dataclasses.replace(
-        boxes.levy(INPUTS), domain=Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
+        boxes.levy(DIMENSION), domain=Box(jnp.full(DIMENSION, -5.0), jnp.full(DIMENSION, 10.0))
     ),
 }
 
@@ -54,7 +54,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
     config = dict(
         problem=function,
         algorithm=name,
-        inputs=INPUTS,
+        inputs=DIMENSION,
         initial=INITIAL,
         horizon=HORIZON,
         lower=float(problem.domain.lower[0]),
@@ -118,9 +118,9 @@ def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """The entry of one function in summary.json: for each algorithm the seconds, and the simple
-    regret after each of REPORTED_T evaluations; and the two-sided p value of the Mann-Whitney test
-    of the final simple regrets."""
+    """The entry of one function in summary.json: the seconds of each algorithm, its simple regret
+    after each of REPORTED_T evaluations, and the two-sided p value of the Mann-Whitney test of the
+    final simple regrets."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
@@ -131,9 +131,9 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
             for t, column in columns.items()
         }
         table[name] = dict(simple_regret=by_t, median_seconds=float(np.median(seconds)))
-    last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
-    p = float(mannwhitneyu(*last).pvalue) if len(last) == 2 else None
-    return dict(algorithms=table, p_value=p)
+    final_regrets = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
+    p_value = float(mannwhitneyu(*final_regrets).pvalue) if len(final_regrets) == 2 else None
+    return dict(algorithms=table, p_value=p_value)
 
 
 @cli.command
@@ -146,13 +146,13 @@ def main() -> None:
     with outputs.results_folder(options, experiment, config, options.seeds) as results:
         make_run = partial(make, reference=options.reference)
         runs = load_or_run(options.out, config, options.seeds, make_run)
-        functions = {f: summarise(parts) for f, parts in runs.items()}
-        for function, part in functions.items():
+        functions = {f: summarise(methods) for f, methods in runs.items()}
+        for function, entry in functions.items():
             rows = {
-                name: {t: entry["median"] for t, entry in row["simple_regret"].items()}
-                for name, row in part["algorithms"].items()
+                name: {t: regret["median"] for t, regret in row["simple_regret"].items()}
+                for name, row in entry["algorithms"].items()
             }
-            summaries.print_table(f"{function}, median regret (p = {part['p_value']})", rows)
+            summaries.print_table(f"{function}, median regret (p = {entry['p_value']})", rows)
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -160,8 +160,8 @@ def main() -> None:
             functions=functions,
         )
         table = []
-        for f, parts in runs.items():
-            for name, saved in parts.items():
+        for f, methods in runs.items():
+            for name, saved in methods.items():
                 arrays = [dict(row, t=np.arange(1, HORIZON + 1)) for row in saved]
                 table += tidy.runs_of(config[f][name], arrays)
-        results.write(summary, table, f"{INPUTS} inputs, no noise")
+        results.write(summary, table, f"{DIMENSION} inputs, no noise")

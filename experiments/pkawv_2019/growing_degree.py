@@ -30,29 +30,29 @@ from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 # (d, R in lengthscales). The degree of Theorem 4 is at least 8 R^2 and 2 log n.
 STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
 FIXED_DEGREES = (2, 4)  # two of the degrees of the paper's figures
-NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
-DIGITS = 4
+NORM, N_CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
+DIGITS = 4  # of the numbers in summary.json
 TABLE = "regret.csv"
 
 
-@partial(jax.jit, static_argnames=("inputs", "count"))
-def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, Array, Array]:
-    """(examples [n,d], the function's values [n], labels [n]) for n = count, lengthscale 1."""
+@partial(jax.jit, static_argnames=("dimension", "n"))
+def stream(key: Array, dimension: int, radius: float, n: int) -> tuple[Array, Array, Array]:
+    """(examples [n,d], the function's values [n], labels [n]), for lengthscale 1."""
     kernel = kernels.Gaussian(1.0)
     x_key, center_key, weight_key, noise_key = jax.random.split(key, 4)
-    half = radius / inputs**0.5
-    xs = jax.random.uniform(x_key, (count, inputs), minval=-half, maxval=half)
-    centers = jax.random.uniform(center_key, (CENTERS, inputs), minval=-half, maxval=half)
-    weights = jax.random.normal(weight_key, (CENTERS,))
+    end = radius / dimension**0.5  # of the cube in each direction
+    xs = jax.random.uniform(x_key, (n, dimension), minval=-end, maxval=end)
+    centers = jax.random.uniform(center_key, (N_CENTERS, dimension), minval=-end, maxval=end)
+    weights = jax.random.normal(weight_key, (N_CENTERS,))
     norm = jnp.sqrt(weights @ kernel.gram(centers, centers) @ weights)
     mean = kernel.gram(xs, centers) @ weights * (NORM / norm)
-    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (count,))
+    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (n,))
 
 
 @partial(jax.jit, static_argnames=("degree", "begin"))
 def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) -> Array:
-    """Squared losses [S,n - begin] of PKAWV with this degree, or of Kernel-AWV if it is None, on xs
-    [S,n,d], ys [S,n] from example `begin` on, after learning the earlier examples."""
+    """Squared losses [S,n - begin] on the examples xs [S,n,d], ys [S,n] from `begin` on, after
+    learning the earlier examples, of PKAWV with this degree, or of Kernel-AWV if it is None."""
     forecaster: Any = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
     if degree is not None:
         forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
@@ -74,30 +74,31 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
 
 
-def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
+def measure(dimension: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """The degrees of "growing" and its numbers of features in each block, and the bound and the
     regrets of all methods at the end of each block."""
-    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    lengthscale = 1.0
+    degrees = [theorem_degree(end, radius, lengthscale, REGULARIZATION) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
-    xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
+    xs, mean, ys = jax.vmap(lambda k: stream(k, dimension, radius, counts[-1]))(keys)
     growing = [
         losses_of(xs[:, :end], ys[:, :end], degree, begin, key)
         for begin, end, degree in zip([0, *counts[:-1]], counts, degrees, strict=True)
     ]
     losses = dict(
-        kernel_awv=losses_of(xs, ys, None, 0, key),
+        kernel_awv=losses_of(xs, ys, degree=None, begin=0, key=key),
         growing=jnp.concatenate(growing, axis=1),
-        **{f"taylor_{degree}": losses_of(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
+        **{f"taylor_{m}": losses_of(xs, ys, m, begin=0, key=key) for m in FIXED_DEGREES},
     )
-    noise, ends = jnp.square(ys - mean), np.array(counts) - 1
+    baseline, ends = jnp.square(ys - mean), np.array(counts) - 1  # losses of the function itself
     regrets = {
-        name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, ends]) for name, loss in losses.items()
+        name: np.asarray((loss - baseline).cumsum(1)[:, ends]) for name, loss in losses.items()
     }
     bounds = np.mean([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)], axis=0)
     return dict(
         degrees=degrees,
-        features=[basis_size(inputs, degree) for degree in degrees],
+        features=[basis_size(dimension, degree) for degree in degrees],
         bound=[round(float(value), DIGITS) for value in bounds],
         regret={
             name: [summaries.statistics(np.round(column, DIGITS), ci=True) for column in table.T]
@@ -113,8 +114,8 @@ def tabulate(folder: Path, counts: list[int], measured: dict[str, Any]) -> None:
         methods = list(entry["regret"])
         for i, n in enumerate(counts):
             regrets = [f"{entry['regret'][method][i]['mean']:.1f}" for method in methods]
-            size = (entry["degrees"][i], entry["features"][i])
-            rows.append((name, n, *size, *regrets, f"{entry['bound'][i]:.0f}"))
+            basis = (entry["degrees"][i], entry["features"][i])
+            rows.append((name, n, *basis, *regrets, f"{entry['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
     tidy.write_csv(folder / TABLE, rows, head)
@@ -135,11 +136,13 @@ def main() -> None:
     )
     with outputs.results_folder(options, "pkawv_2019.growing_degree", config) as results:
         measured = {}
-        for inputs, radius in STREAMS:
-            name = f"d = {inputs}, R = {radius:g}"
-            entry = measured[name] = measure(inputs, radius, options.counts, options.seeds)
-            last = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
-            print(f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {last}")
+        for dimension, radius in STREAMS:
+            name = f"d = {dimension}, R = {radius:g}"
+            entry = measured[name] = measure(dimension, radius, options.counts, options.seeds)
+            final = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
+            print(
+                f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {final}"
+            )
         data = "made up: a function of the Gaussian kernel's space with noise"
         results.write(dict(config=config, data=data, measured=measured))
         tabulate(options.out, options.counts, measured)

@@ -23,7 +23,7 @@ from jsketch.sketch.kors import Sampling
 
 BOUND = 2.0  # of the labels, which are clipped, and of the predictions of Pros-N-KONS
 # exponents a of the dictionary size n^a; for Pros-N-KONS, divided by the a that minimises (8)
-SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
+SIZE_EXPONENTS = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 
 @struct.dataclass
@@ -42,21 +42,21 @@ class CosineKernel:
         return jnp.square(rates.Cosines(self.scale).features(x)).sum(1)
 
 
-def make(method: str, gamma: float, a: float, count: int) -> online.NystromAWV | online.ProsNKONS:
-    """The forecaster with about n^a points and the regularization of (8) for n = count."""
+def make(method: str, gamma: float, a: float, n: int) -> online.NystromAWV | online.ProsNKONS:
+    """The forecaster of n examples, with about n^a points and the regularization of (8)."""
     kernel = CosineKernel(rates.scales(gamma))
-    regularization = float(count ** rates.exponent(method, gamma, a)[0])
-    sampling = Sampling(mu=float(count ** (1 - a / gamma)))
+    regularization = float(n ** rates.exponent(method, gamma, a)[0])
+    sampling = Sampling(mu=float(n ** (1 - a / gamma)))
     if method == "pkawv":
         return online.NystromAWV(kernel, regularization, sampling)
     return online.ProsNKONS(kernel, regularization, BOUND, sampling)
 
 
-def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
-    """(regret, number of points) at the end of one stream of n = count examples."""
-    xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, count)
+def run(method: str, gamma: float, a: float, n: int, seed: int) -> tuple[float, int]:
+    """(regret, number of points) at the end of one stream of n examples."""
+    xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, n)
     ys = jnp.clip(ys, -BOUND, BOUND)
-    forecaster = make(method, gamma, a, count)
+    forecaster = make(method, gamma, a, n)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(seed))
     regret = float(forecasts.loss.sum() - jnp.square(ys - mean).sum())
     return regret, int(forecasts.dictionary_size[-1])
@@ -71,15 +71,15 @@ def measure(
     regret, points = table[..., 0], table[..., 1]
     config = dict(problem="capacity_condition", algorithm=method, gamma=gamma, a=a)
     pairs = zip(regret.T, points.T, strict=True)
-    runs = tidy.runs_of(config, [dict(t=np.array(counts), regret=r, size=s) for r, s in pairs])
+    runs = tidy.runs_of(config, [dict(t=np.array(counts), regret=r, size=p) for r, p in pairs])
     exponent, error = rates.slope(counts, regret)
-    size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
+    size_exponent = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
     row = dict(
         a=a,
         exponent=exponent,
         standard_error=error,
         bound=min(1.0, rates.exponent(method, gamma, a)[1]),
-        size_exponent=size,
+        size_exponent=size_exponent,
         regret=[round(float(v), 3) for v in regret.mean(1)],
         points=[round(float(v), 1) for v in points.mean(1)],
     )
@@ -89,16 +89,16 @@ def measure(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=8)
-    parser.add_argument("--method", choices=list(SIZES), default="pkawv")
+    parser.add_argument("--method", choices=list(SIZE_EXPONENTS), default="pkawv")
     options = rates.parse(parser, rates.COUNTS)
     config = dict(
         method=options.method,
         counts=options.counts,
         seeds=options.seeds,
         gammas=rates.GAMMAS,
-        sizes=SIZES[options.method],
+        sizes=SIZE_EXPONENTS[options.method],
         bound=BOUND,
-        features=rates.FEATURES,
+        features=rates.N_FEATURES,
         noise_std=rates.NOISE_STD,
     )
     with outputs.results_folder(options, "pkawv_2019.kors_rates", config) as results:
@@ -108,7 +108,7 @@ def main() -> None:
             rows = measured[f"{gamma:.3f}"] = []
             # for Pros-N-KONS the factor is the a that minimises (8)
             factor = 2 * gamma / (1 + gamma) ** 2 if options.method == "pros_n_kons" else 1.0
-            for a in (size * factor for size in SIZES[options.method]):
+            for a in (multiple * factor for multiple in SIZE_EXPONENTS[options.method]):
                 row, new_runs = measure(options.method, gamma, a, options.counts, options.seeds)
                 rows.append(row)
                 runs += new_runs

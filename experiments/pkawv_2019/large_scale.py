@@ -30,13 +30,13 @@ METHODS = (
     *("taylor_2", "taylor_3", "taylor_4", "nystrom", "nystrom_theory"),
     *("fogd", "nogd", "pros_n_kons", "kernel_ridge", "sklearn"),
 )
-LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
+MAX_FEATURES = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
-POINTS = 200  # points of a saved curve
-PASSES, REPEAT_SECONDS = 5, 20.0  # most timed passes; seconds after which no pass starts
-FREQUENCIES, NOGD_POINTS = 1_000, 200
+CURVE_POINTS = 200  # of a saved curve
+MAX_PASSES, REPEAT_SECONDS = 5, 20.0  # timed passes; seconds after which no pass starts
+N_FREQUENCIES, NOGD_POINTS = 1_000, 200
 # scikit-learn's points, the first inputs from which they are drawn, and the examples of a block
-SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
+SKLEARN_POINTS, SKLEARN_FIRST_INPUTS, SKLEARN_BLOCK = 200, 1_000, 64
 
 Config = dict[str, Any]
 
@@ -66,22 +66,22 @@ def configure(
     )
 
 
-def make_forecaster(config: Config, inputs: int, count: int) -> Any:
-    """The forecaster of a configuration for d = inputs and n = count."""
+def make_forecaster(config: Config, dimension: int, n: int) -> Any:
+    """The forecaster of a configuration, for n examples with inputs of this dimension."""
     name, kernel = config["method"], kernels.Gaussian(config["lengthscale"])
     weights = "theory" if name == "nystrom_theory" else "code"
     sampling = Sampling(config["mu"], config["beta"], config["eps"], weights)
     ridge = dict(regularization=config["regularization"], penalize_current=config["awv"])
     if name.startswith("taylor"):
-        return online.PKAWV(Taylor(inputs, int(name[-1]), config["lengthscale"]), **ridge)
+        return online.PKAWV(Taylor(dimension, int(name[-1]), config["lengthscale"]), **ridge)
     if name.startswith("nystrom"):
-        return online.NystromAWV(kernel, sampling=sampling, memory=count + CHUNK, **ridge)
+        return online.NystromAWV(kernel, sampling=sampling, memory=n + CHUNK, **ridge)
     if name == "fogd":
-        return online.FOGD(kernel, count**-0.5, FREQUENCIES)
+        return online.FOGD(kernel, step_size=n**-0.5, count=N_FREQUENCIES)
     if name == "nogd":
-        return online.NOGD(kernel, count**-0.5, NOGD_POINTS)
+        return online.NOGD(kernel, step_size=n**-0.5, count=NOGD_POINTS)
     if name == "pros_n_kons":
-        return online.ProsNKONS(kernel, config["regularization"], 1.0, sampling)
+        return online.ProsNKONS(kernel, config["regularization"], bound=1.0, sampling=sampling)
     return online.KernelAWV(kernel, **ridge, capacity=512)
 
 
@@ -96,10 +96,11 @@ def predict(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np
     from sklearn.linear_model import SGDRegressor
 
     # the points are some of the first inputs, which scikit-learn has before the stream starts
-    size, gamma = min(SKLEARN_COMPONENTS, len(xs)), 0.5 / config["lengthscale"] ** 2
-    features = Nystroem(gamma=gamma, n_components=size, random_state=seed).fit(xs[:SKLEARN_SEEN])
+    size, gamma = min(SKLEARN_POINTS, len(xs)), 0.5 / config["lengthscale"] ** 2
+    features = Nystroem(gamma=gamma, n_components=size, random_state=seed)
+    features.fit(xs[:SKLEARN_FIRST_INPUTS])
     model = SGDRegressor(random_state=seed)
-    return ((prediction, size) for prediction in predict_sgd(model, features, xs, ys))
+    return ((predictions, size) for predictions in predict_sgd(model, features, xs, ys))
 
 
 def predict_compiled(
@@ -117,9 +118,10 @@ def predict_sgd(model: Any, features: Any, xs: np.ndarray, ys: np.ndarray) -> It
     for begin in range(0, len(ys), SKLEARN_BLOCK):
         block = slice(begin, begin + SKLEARN_BLOCK)
         z, y = features.transform(xs[block]), ys[block]
-        prediction = model.predict(z) if hasattr(model, "coef_") else np.zeros(len(y))
+        is_fitted = hasattr(model, "coef_")
+        predictions = model.predict(z) if is_fitted else np.zeros(len(y))
         model.partial_fit(z, y)
-        yield prediction
+        yield predictions
 
 
 def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
@@ -133,30 +135,30 @@ def curve_of(
     time_limit: float = np.inf,
 ) -> dict[str, np.ndarray]:
     """The average loss and error up to each saved n, with interpolated seconds and sizes, from the
-    chunks (predictions, size) that make() yields."""
-    predictions: list[Any] = []
+    chunks (predictions, size) that make() yields. Stops after the chunk that exceeds the limit."""
+    chunks: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
     start = time.perf_counter()
-    for prediction, size in make():
-        predictions.append(prediction)
+    for predictions, size in make():
+        chunks.append(predictions)
         seconds.append(time.perf_counter() - start)
         sizes.append(size)
         if seconds[-1] > time_limit:
             break
-    ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
-    forecast = np.concatenate(predictions)
+    ends = list(itertools.accumulate(map(len, chunks)))
+    forecast = np.concatenate(chunks)
     labels = ys[: len(forecast)]
     # a prediction of zero counts as half an error
     wrong = np.where(forecast == 0, 0.5, np.sign(forecast) != np.sign(labels))
-    count = np.arange(1, len(forecast) + 1)
-    at = np.unique(np.round(np.geomspace(1, len(forecast), POINTS)).astype(int)) - 1
+    n = np.arange(1, len(forecast) + 1)
+    rows = np.unique(np.round(np.geomspace(1, len(forecast), CURVE_POINTS)).astype(int)) - 1
     return dict(
-        n=count[at],
-        average_loss=(np.cumsum(np.square(forecast - labels)) / count)[at],
-        error_rate=(np.cumsum(wrong) / count)[at],
-        seconds=np.interp(count[at], [0, *ends], [0, *seconds]),
-        size=np.interp(count[at], ends, sizes),
+        n=n[rows],
+        average_loss=(np.cumsum(np.square(forecast - labels)) / n)[rows],
+        error_rate=(np.cumsum(wrong) / n)[rows],
+        seconds=np.interp(n[rows], [0, *ends], [0, *seconds]),
+        size=np.interp(n[rows], ends, sizes),
         finished=np.array(len(forecast) == len(ys)),
     )
 
@@ -170,7 +172,7 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     if not path.exists():
         cold_pass = run_once(config, stream.xs, stream.ys)
         passes = [run_once(config, stream.xs, stream.ys)]
-        while len(passes) < PASSES and sum(c["seconds"][-1] for c in passes) < REPEAT_SECONDS:
+        while len(passes) < MAX_PASSES and sum(c["seconds"][-1] for c in passes) < REPEAT_SECONDS:
             passes.append(run_once(config, stream.xs, stream.ys))
         passes.sort(key=lambda c: c["seconds"][-1])
         curve = passes[len(passes) // 2]
@@ -188,9 +190,9 @@ def draw(folder: Path) -> None:
     curves, _, provenance = tidy.load(folder)
     title = curves.attrs["title"]
     # the first averages are omitted, because they are large
-    skip = max(20, provenance["examples"] // 200)
-    late = curves[curves["t"] > skip]
-    metrics = {name: tidy.lines(late, name) for name in late["metric"].unique()}
+    n_omitted = max(20, provenance["examples"] // 200)
+    late_curves = curves[curves["t"] > n_omitted]
+    metrics = {name: tidy.lines(late_curves, name) for name in late_curves["metric"].unique()}
     examples, seconds = "examples $n$", "seconds, without compilation"
     loss = metrics["average_loss"]
     plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
@@ -217,22 +219,22 @@ def main() -> None:
     options = cli.parse(parser)
     data, scaling, seed, limit = options.data, options.scaling, options.seed, options.limit
     stream = streams.load_stream(data, scaling, options.data_dir, seed, limit)
-    inputs = stream.xs.shape[1]
-    print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{scaling}'")
+    dimension = stream.xs.shape[1]
+    print(f"data: {stream.source}; n = {len(stream.ys):,}, d = {dimension}, scaling '{scaling}'")
     settings = data, scaling, seed, limit, options.time_limit
     configs = {name: configure(name, *settings) for name in options.methods}
     with outputs.results_folder(options, "pkawv_2019.large_scale", configs) as results:
         curves = {}
         for name in options.methods:
-            if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
-                print(f"{name:15s} omitted: {basis_size(inputs, int(name[-1])):,} features")
+            if name.startswith("taylor") and basis_size(dimension, int(name[-1])) > MAX_FEATURES:
+                print(f"{name:15s} omitted: {basis_size(dimension, int(name[-1])):,} features")
                 continue
             curves[name] = run_method(configs[name], stream, options.out)
         summary: dict[str, Any] = dict(
             config={name: configs[name] for name in curves},
             data=stream.source,
             examples=len(stream.ys),
-            inputs=inputs,
+            inputs=dimension,
             seconds="median wall time of up to five passes after one that compiles; the excess of"
             " that one is compile_seconds",
             methods={

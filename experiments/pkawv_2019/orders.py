@@ -18,10 +18,11 @@ from experiments.results import outputs, summaries, tidy
 METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
 
 
-def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
+def run(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
     """The curve of a method. The seed determines the order of the stream and the method's draws."""
-    stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
-    config = large_scale.configure(name, "casp", seed=seed, limit=options.limit)
+    order: dict[str, Any] = dict(seed=seed, limit=options.limit)
+    stream = streams.load_stream("casp", "authors", options.data_dir, **order)
+    config = large_scale.configure(name, "casp", **order)
     return large_scale.run_once(config, stream.xs, stream.ys)
 
 
@@ -35,11 +36,11 @@ def main() -> None:
         table: list[tidy.Run] = []
         methods: dict[str, Any] = {}
         for name in options.methods:
-            curves = [curve(name, options, seed) for seed in range(options.seeds)]
-            losses = [float(one["average_loss"][-1]) for one in curves]
+            curves = [run(name, options, seed) for seed in range(options.seeds)]
+            losses = [float(curve["average_loss"][-1]) for curve in curves]
             methods[name] = dict(average_loss=summaries.statistics(losses, ci=True))
             print(f"{name:12s} {np.mean(losses):.4f}, {min(losses):.4f} to {max(losses):.4f}")
-            arrays = [dict(t=one["n"], average_loss=one["average_loss"]) for one in curves]
+            arrays = [dict(t=curve["n"], average_loss=curve["average_loss"]) for curve in curves]
             table += tidy.runs_of(dict(problem="casp", algorithm=name), arrays)
         summary = dict(config=config, seeds=options.seeds, data="casp", methods=methods)
         results.write(summary, table, "casp, random orders and draws")

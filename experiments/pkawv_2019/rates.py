@@ -28,7 +28,7 @@ from experiments.results import outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
-FEATURES = 512  # dimensions of the space
+N_FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
 DATA = "generated, capacity condition with equality"
 SIZES = np.linspace(0, 1, 201)  # exponents a of the curves
@@ -43,21 +43,20 @@ STYLES: dict[str, tuple[str, str, Any]] = {
     "sketched_kons": ("Sketched-KONS", "#0072B2", (0, (3, 1, 1, 1))),
     "pros_n_kons": ("Pros-N-KONS", "#000000", (0, (1, 1.5))),
 }
-MARKS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # markers of measured exponents
+MARKERS = dict(beforehand="o", pkawv="s", pros_n_kons="^")  # of measured exponents
 
 Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
 
 def minimax(lines: list[Line]) -> tuple[float, float]:
-    """(l, value): the l in [0, 1] at which the maximum of the lines is smallest, and this
-    maximum."""
+    """(the point of [0, 1] at which the maximum of the lines is smallest, this maximum)."""
     candidates = [0.0, 1.0]
-    for (s, i), (t, j) in combinations(lines, 2):
-        if s != t:
-            candidates.append((j - i) / (s - t))
-    values = [(max(s * at + i for s, i in lines), at) for at in candidates if 0 <= at <= 1]
-    value, at = min(values)
-    return at, value
+    for (slope, intercept), (other_slope, other_intercept) in combinations(lines, 2):
+        if slope != other_slope:
+            candidates.append((other_intercept - intercept) / (slope - other_slope))
+    values = [(max(s * x + i for s, i in lines), x) for x in candidates if 0 <= x <= 1]
+    value, minimizer = min(values)
+    return minimizer, value
 
 
 def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
@@ -94,31 +93,29 @@ class Cosines:
 
 def scales(gamma: ArrayLike) -> Array:
     """i^(-1 / (2 gamma)), [R], with which the capacity condition holds with equality."""
-    return jnp.arange(1.0, FEATURES + 1) ** (-0.5 / gamma)
+    return jnp.arange(1.0, N_FEATURES + 1) ** (-0.5 / gamma)
 
 
-@partial(jax.jit, static_argnames="count")
-def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Array]:
-    """(examples [n,1], the function's values [n], labels [n]) for n = count."""
-    weights = jnp.arange(1.0, FEATURES + 1) ** -0.55
+@partial(jax.jit, static_argnames="n")
+def stream(key: Array, gamma: ArrayLike, n: int) -> tuple[Array, Array, Array]:
+    """(examples [n,1], the function's values [n], labels [n])."""
+    weights = jnp.arange(1.0, N_FEATURES + 1) ** -0.55
     # a function of norm 1, hardly smoother than the space requires
     weights = weights / jnp.sqrt(jnp.square(weights).sum())
     x_key, sign_key, noise_key = jax.random.split(key, 3)
-    xs = jax.random.uniform(x_key, (count, 1))
-    signs = jax.random.rademacher(sign_key, (FEATURES,), xs.dtype)
+    xs = jax.random.uniform(x_key, (n, 1))
+    signs = jax.random.rademacher(sign_key, (N_FEATURES,), xs.dtype)
     mean = Cosines(scales(gamma)).features(xs) @ (signs * weights)
-    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (count,))
+    return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (n,))
 
 
-@partial(jax.jit, static_argnames="count")
-def regrets(
-    keys: Array, gamma: Array, n_features: Array, regularization: Array, count: int
-) -> Array:
-    """The regret [S] of PKAWV with the first `n_features` features after n = count examples."""
-    i, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
+@partial(jax.jit, static_argnames="n")
+def regrets(keys: Array, gamma: Array, n_features: Array, regularization: Array, n: int) -> Array:
+    """The regret [S] of PKAWV with the first `n_features` features after n examples."""
+    i, scale = jnp.arange(1.0, N_FEATURES + 1), scales(gamma)
 
     def regret_of(key: Array) -> Array:
-        xs, mean, ys = stream(key, gamma, count)
+        xs, mean, ys = stream(key, gamma, n)
         features = Cosines(jnp.where(i <= n_features, scale, 0))
         forecaster = online.PKAWV(features, regularization)
         state = forecaster.init(xs[0], key)
@@ -131,7 +128,8 @@ def regrets(
 def measure(
     gamma: float, a: float, counts: list[int], seeds: int
 ) -> tuple[float, float, np.ndarray]:
-    """(b, standard error of b over seeds, regrets [N,S]); b is the slope of log regret on log n."""
+    """(b, standard error of b over seeds, regrets [N,S] after each of the N counts n of examples);
+    b is the slope of log regret on log n."""
     power, _ = exponent("beforehand", gamma, a)  # lambda = n^power
     keys = jax.random.split(jax.random.key(0), seeds)
     rows = []
@@ -145,14 +143,14 @@ def measure(
 def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
     """(the slope of log mean regret on log n, its standard error over seeds by the jackknife) of
     regrets [N,S]."""
-    logs = np.log(counts)
+    log_counts = np.log(counts)
 
     def fit_slope(rows: np.ndarray) -> float:
-        return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
+        return float(np.polyfit(log_counts, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
 
-    seeds = table.shape[1]
-    slopes = np.array([fit_slope(np.delete(table, s, axis=1)) for s in range(seeds)])
-    error = float(np.sqrt((seeds - 1) / seeds * np.square(slopes - np.mean(slopes)).sum()))
+    n_seeds = table.shape[1]
+    slopes = np.array([fit_slope(np.delete(table, s, axis=1)) for s in range(n_seeds)])
+    error = float(np.sqrt((n_seeds - 1) / n_seeds * np.square(slopes - np.mean(slopes)).sum()))
     return fit_slope(table), error
 
 
@@ -160,10 +158,11 @@ def draw(folder: Path) -> None:
     """Draws rates.png, with one panel for each gamma, from the summaries in the folder and in the
     neighbouring folders of `kors_rates`."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
-    neighbours = {}
+    measured_by_kors = {}  # {method: measured exponents}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
         if (folder.parent / name / tidy.PROVENANCE).exists():
-            neighbours[method] = store.read_json(folder.parent / name / tidy.PROVENANCE)["measured"]
+            summary = store.read_json(folder.parent / name / tidy.PROVENANCE)
+            measured_by_kors[method] = summary["measured"]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
@@ -172,13 +171,15 @@ def draw(folder: Path) -> None:
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
             points = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
-            points |= {method: by_gamma[f"{gamma:.3f}"] for method, by_gamma in neighbours.items()}
+            points |= {
+                name: by_gamma[f"{gamma:.3f}"] for name, by_gamma in measured_by_kors.items()
+            }
             for method, exponents in points.items():
                 a, b, error = (
                     np.array([row[field] for row in exponents])
                     for field in ("a", "exponent", "standard_error")
                 )
-                style = dict(fmt=MARKS[method], color=STYLES[method][1], markersize=4)
+                style = dict(fmt=MARKERS[method], color=STYLES[method][1], markersize=4)
                 axes.errorbar(a, b, 1.96 * error, label=f"measured: {STYLES[method][0]}", **style)
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
@@ -207,7 +208,7 @@ def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namesp
 def main() -> None:
     options = parse(cli.parser(__doc__, seeds=16), COUNTS)
     config = dict(
-        counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
+        counts=options.counts, seeds=options.seeds, features=N_FEATURES, noise_std=NOISE_STD
     )
     folder_config = dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
     with outputs.results_folder(options, "pkawv_2019.rates", folder_config) as results:

@@ -23,13 +23,14 @@ LENGTHSCALE, FOLDS = 4.0, 5
 STANDARDIZED = "standardized"
 
 
-def error(predictions: np.ndarray, labels: np.ndarray) -> float:
+def error_rate(predictions: np.ndarray, labels: np.ndarray) -> float:
     """The share of predictions with the wrong sign."""
     return float((np.sign(predictions) != labels).mean())
 
 
 def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
-    """The errors and the number of features of a degree. The rows must be in random order."""
+    """The number of features of a degree, and the errors of the fit on its own rows and on others.
+    The rows must be in random order."""
     features = np.asarray(Taylor(xs.shape[1], degree, LENGTHSCALE).features(jnp.asarray(xs)))
 
     def fit(rows: np.ndarray) -> np.ndarray:
@@ -37,12 +38,12 @@ def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
 
     all_rows = np.arange(len(ys))
     fold_errors = [
-        error(features[fold] @ fit(np.setdiff1d(all_rows, fold)), ys[fold])
+        error_rate(features[fold] @ fit(np.setdiff1d(all_rows, fold)), ys[fold])
         for fold in np.array_split(all_rows, FOLDS)
     ]
     return dict(
         features=features.shape[1],
-        error_of_fit=error(features @ fit(all_rows), ys),
+        error_of_fit=error_rate(features @ fit(all_rows), ys),
         error_of_other_rows=float(np.mean(fold_errors)),
     )
 
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2])
     options = cli.parse(parser)
     data = {
-        name: streams.load_stream("susy", name, options.data_dir, 0, options.limit)
+        name: streams.load_stream("susy", name, options.data_dir, seed=0, limit=options.limit)
         for name in streams.SCALINGS
     }
     susy = data["authors"]

@@ -46,20 +46,20 @@ def botorch_ei(
     candidates = np.setdiff1d(np.arange(len(features)), evaluated)
     points, targets = torch.tensor(features[evaluated]), torch.tensor(readings)[:, None]
     # the expected improvement of one candidate has a closed form
-    kind = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
+    acquisition_name = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         gp = models.SingleTaskGP(points, targets)
         fit.fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
-        improvement = getattr(acquisition, kind)(gp, best_f=targets.max())
+        improvement = getattr(acquisition, acquisition_name)(gp, best_f=targets.max())
         batch_points, _ = optim.optimize_acqf_discrete(
             improvement, q=batch, choices=torch.tensor(features[candidates]), unique=True
         )
     # candidates with equal features are chosen in the order of their rows
     rows: list[int] = []
     for point in batch_points.numpy():
-        equal = candidates[(features[candidates] == point).all(1)]
-        rows.append(next(int(row) for row in equal if row not in rows))
+        equal_rows = candidates[(features[candidates] == point).all(1)]
+        rows.append(next(int(row) for row in equal_rows if row not in rows))
     return np.array(rows)
 
 
@@ -89,6 +89,7 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campai
     features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
     evaluated = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for index, size in enumerate(sizes[1:]):
-        rows = choose(features, evaluated, readings[evaluated], size, 1000 * seed + index)
+        round_seed = 1000 * seed + index
+        rows = choose(features, evaluated, readings[evaluated], size, round_seed)
         evaluated = np.append(evaluated, rows)
     return Campaign(seed, evaluated, pool.values[evaluated])

@@ -33,27 +33,28 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for index, size in enumerate(sizes[1:]):
         key = jax.random.fold_in(jax.random.key(seed), index)
-        found = suggest(pool.library, arms, readings[arms], batch=size, key=key, **options)
-        arms = np.append(arms, found.rows)
+        suggestion = suggest(pool.library, arms, readings[arms], batch=size, key=key, **options)
+        arms = np.append(arms, suggestion.rows)
     return Campaign(seed, arms, pool.values[arms])
 
 
 def play_all(
     make: Callable[[int], Campaign],
     seeds: Sequence[int],
-    saved: Callable[[int], Path],
+    path_of: Callable[[int], Path],
     threads: int = 1,
 ) -> list[Campaign]:
-    """The campaigns `make(seed)` of all seeds. Where the file `saved(seed)` exists, the campaign is
-    read from it; others are saved when they end."""
+    """The campaigns `make(seed)` of all seeds. Where the file `path_of(seed)` exists, the campaign
+    is read from it; others are saved when they end."""
 
     def read_or_play(seed: int) -> Campaign:
-        path = saved(seed)
+        path = path_of(seed)
         if path.exists():
             return Campaign(seed, **store.read_saved(path))
-        began = time.process_time()
+        start = time.process_time()
         campaign = make(seed)
-        seconds = np.array((time.process_time() - began) / threads)
+        # CPU time of the process, which all threads share
+        seconds = np.array((time.process_time() - start) / threads)
         campaign = campaign._replace(seconds=seconds)
         arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
         store.write_npz(path, arrays)
@@ -77,12 +78,12 @@ def top_found(
     """[S, len(at)], the share of the `top` largest values [A] that are among the first n
     evaluations, for each n of `at`. Of candidates that tie for the last places, at most as many
     count as there are such places (MolPAL's rule)."""
-    ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
-    cut = ranked[top - 1]
-    places = int((ranked[:top] == cut).sum())
+    descending = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
+    cut = descending[top - 1]
+    places = int((descending[:top] == cut).sum())  # of the `top` for candidates that tie
 
     def share(part: np.ndarray) -> float:
-        above = int((part > cut).sum())
-        return (above + min(int((part == cut).sum()), places)) / top
+        n_above = int((part > cut).sum())
+        return (n_above + min(int((part == cut).sum()), places)) / top
 
     return np.array([[share(c.values[:n]) for n in at] for c in campaigns])

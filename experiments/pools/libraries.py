@@ -37,7 +37,7 @@ OMITTED_DESCRIPTORS = (
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 MAX_CORRELATION = 0.95
-READING = 1  # makes the draw of repeats independent of the first batch of the same seed
+READING_STREAM = 1  # makes the draw of repeats independent of the first batch of the same seed
 
 
 class Pool(NamedTuple):
@@ -52,7 +52,7 @@ class Pool(NamedTuple):
         """[A], what evaluations return in a campaign: random repeats if any, else `values`."""
         if self.repeats is None:
             return self.values
-        draws = np.random.default_rng([seed, READING]).random(self.repeats.shape)
+        draws = np.random.default_rng([seed, READING_STREAM]).random(self.repeats.shape)
         columns = np.where(np.isnan(self.repeats), -1, draws).argmax(1)
         return self.repeats[np.arange(len(columns)), columns]
 
@@ -180,11 +180,12 @@ def nasbench101(folder: str | Path | None = None) -> Pool:
     operations (or none), as categories; values are mean test accuracies of three trainings minus
     the largest mean, in percentage points."""
     space = architectures.load("nasbench101_whole", folder)
-    present = space.features > 0
-    operations = present[:, 21:].reshape(len(present), 5, -1)
+    bits = space.features > 0
+    operations = bits[:, 21:].reshape(len(bits), 5, -1)
+    # the last category is "none"
     operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
-    edges = present[:, :21]
-    edges = edges[:, edges.any(0) & ~edges.all(0)]
+    edges = bits[:, :21]
+    edges = edges[:, edges.any(0) & ~edges.all(0)]  # without constant columns
     categories = [operations[:, i, operations[:, i].any(0)] for i in range(5)]
     columns = [Columns("numbers", edges.shape[1])]
     columns += [Columns("category", one_hot.shape[1]) for one_hot in categories]

@@ -47,16 +47,16 @@ def main() -> None:
         return campaigns.play(pool, setting.sizes, seed, acquisition)
 
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    saved = partial(store.run_path, options.out, options.method)
+    path_of = partial(store.run_path, options.out, options.method)
     with outputs.results_folder(options, "pools", config, options.seeds) as results:
-        campaign_list = campaigns.play_all(make, seeds, saved, options.threads)
+        campaign_list = campaigns.play_all(make, seeds, path_of, options.threads)
         seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
-        ours = published.statistics(name, pool, campaign_list)
+        our_statistics = published.statistics(name, pool, campaign_list)
         for seed, _, values, _ in campaign_list:
             regret = np.nanmax(pool.values) - np.fmax.accumulate(values)
             arrays = dict(t=np.arange(1, len(values) + 1), y=values, simple_regret=regret)
             runs.append(tidy.Run(dict(problem=name, algorithm=options.method), seed, arrays))
-        columns = zip(setting.at, ours.T, strict=True)
+        columns = zip(setting.at, our_statistics.T, strict=True)
         summary = dict(
             config=config,
             cpu_seconds_a_campaign=seconds,
@@ -65,5 +65,5 @@ def main() -> None:
             published={method: list(numbers) for method, numbers in setting.published.items()},
         )
         results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
-    print("\n".join(published.lines(name, ours, options.method)))
+    print("\n".join(published.lines(name, our_statistics, options.method)))
     print(f"{seconds:.1f} CPU seconds a campaign, with compilation")

@@ -16,7 +16,7 @@ from experiments.pools import published
 from experiments.results import environment, tidy
 
 POOL = "arylation_one_hot"
-LARGEST = 100.0  # yield (%) of the best reaction
+LARGEST_YIELD = 100.0  # of the best reaction, in percent
 # folder, label, colour, dashes
 CURVES = (
     (POOL, "jsketch", "#D55E00", "solid"),
@@ -24,7 +24,7 @@ CURVES = (
     (f"{POOL}_random", "random reactions", "#000000", (0, (1, 1.5))),
 )
 # {method of published.ARYLATION: (label, marker, colour)}
-MARKS = {
+MARKERS = {
     "EDBO (GP-EI, DFT)": ("EDBO, with quantum-chemical columns", "^", "#009E73"),
     "chemists": ("50 chemists", "s", "#CC79A7"),
 }
@@ -36,10 +36,10 @@ def draw(root: Path) -> None:
         figure, axes = plt.subplots()
         for folder, label, colour, dashes in CURVES:
             [(t, regret)] = tidy.lines(tidy.load(root / folder).curves, "simple_regret").values()
-            line(axes, t, LARGEST - regret, label, colour, dashes)
-        for name, (label, marker, colour) in MARKS.items():
-            at, values = published.ARYLATION_AT, published.ARYLATION[name]
-            axes.plot(at, values, marker, color=colour, markersize=5, label=label)
+            line(axes, t, LARGEST_YIELD - regret, label, colour, dashes)
+        for name, (label, marker, colour) in MARKERS.items():
+            t, best_yields = published.ARYLATION_AT, published.ARYLATION[name]
+            axes.plot(t, best_yields, marker, color=colour, markersize=5, label=label)
         axes.set_xlabel("reactions made, of 1,728")
         axes.set_ylabel("best yield so far (%)")
         axes.set_xlim(0, 76)

@@ -93,20 +93,22 @@ def statistics(name: str, pool: Pool, campaign_list: Sequence[campaigns.Campaign
     return best / pool.values.max() if setting.statistic == _GB1.statistic else best
 
 
-def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
-    """A table in Markdown: our means with standard errors, and the published numbers."""
+def lines(name: str, values: np.ndarray, method: str = "suggest") -> list[str]:
+    """A table in Markdown: the means of our `values` [S, len(at)] with standard errors, and the
+    published numbers."""
     setting = SETTINGS[name]
 
-    def row(first: str, cells: Sequence[Any]) -> str:
-        return "| " + " | ".join([first, *map(str, cells)]) + " |"
+    def row(label: str, cells: Sequence[Any]) -> str:
+        return "| " + " | ".join([label, *map(str, cells)]) + " |"
 
-    digits = 3 if np.abs(ours).max() <= 1 else 2 if ours.max() <= 1 else 1
-    count = len(ours)
-    error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
-    pairs = zip(ours.mean(0), error, strict=True)
+    # shares, values that are at most 1 but may be large and negative, and other values
+    digits = 3 if np.abs(values).max() <= 1 else 2 if values.max() <= 1 else 1
+    n_seeds = len(values)
+    error = values.std(0, ddof=min(n_seeds - 1, 1)) / n_seeds**0.5
+    pairs = zip(values.mean(0), error, strict=True)
     rows = [row(setting.statistic, setting.at), row("---", ["---"] * len(setting.at))]
-    first = f"{'jsketch' if method == 'suggest' else method}, {count} seeds"
-    rows.append(row(first, [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in pairs]))
+    label = f"{'jsketch' if method == 'suggest' else method}, {n_seeds} seeds"
+    rows.append(row(label, [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in pairs]))
     for published_method, numbers in setting.published.items():
         cells = ["" if number is None else f"{number:.{digits}f}" for number in numbers]
         rows.append(row(published_method, cells))

@@ -71,7 +71,7 @@ def figure(text: str) -> tuple[str, int]:
     """The paper and the figure, ("bbkb_2020", 2) for "bbkb:2". The `type` of an option."""
     name, _, number = text.partition(":")
     figures = {
-        paper.rpartition("_")[0]: {n for one in commands.paper_commands(paper) for n in one.figures}
+        paper.rpartition("_")[0]: {n for c in commands.paper_commands(paper) for n in c.figures}
         for paper in commands.PAPERS
         if "_" in paper
     }
@@ -94,14 +94,13 @@ def plan(options: argparse.Namespace) -> list[Step]:
             folder = options.out / command.folder
             if options.quick:
                 command = quick.shrink(command)
-            steps.append(
-                Step(command.with_results_in(options.out), folder, *state(command, folder, data))
-            )
+            state, note = state_and_note(command, folder, data)
+            steps.append(Step(command.with_results_in(options.out), folder, state, note))
     return steps
 
 
-def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
-    """The state of a command, and a note."""
+def state_and_note(command: Command, folder: Path, data: Path) -> tuple[str, str]:
+    """The fields `state` and `note` of a step."""
     if is_finished(folder):
         return FINISHED, ""
     if commands.PLACEHOLDER in command.arguments:
@@ -153,13 +152,13 @@ def execute(arguments: Sequence[str], log: Path | None, environment: Mapping[str
 
 
 def run_step(step: Step, options: argparse.Namespace) -> str:
-    """Runs a command. Returns the reason if it fails, else an empty text."""
+    """Runs a command. Returns why it fails, or an empty text if it succeeds."""
     environment = {}
     if options.data_dir is not None:
         environment["JSKETCH_DATA"] = str(options.data_dir.expanduser().resolve())
     if options.quick and "XLA_FLAGS" not in os.environ:
         environment["XLA_FLAGS"] = quick.XLA_FLAGS
-    record, began = step.folder / "runs" / RECORD, time.monotonic()
+    record, start = step.folder / "runs" / RECORD, time.monotonic()
     command = step.command
     try:
         files.check_folder(step.folder / "runs")
@@ -169,7 +168,7 @@ def run_step(step: Step, options: argparse.Namespace) -> str:
         return cli.sentence(error)
     if status:
         return reason(status, step.log)
-    store.write_json(record, dict(command=command.text(), seconds=time.monotonic() - began))
+    store.write_json(record, dict(command=command.text(), seconds=time.monotonic() - start))
     return ""
 
 
@@ -183,8 +182,8 @@ def reason(status: int, log: Path) -> str:
 
 
 def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, str], ...]:
-    """Runs the commands. Returns {folder: reason} of the commands that fail, and of those that
-    do not run."""
+    """Runs the commands. Returns two dicts {folder: reason}: of the commands that fail, and of
+    those that do not run."""
     failed: dict[str, str] = {}
     skipped = {step.command.folder: step.note for step in steps if step.state == NOT_RUN}
     todo = [step for step in steps if step.state in (RUN, RESUME)]
@@ -218,6 +217,7 @@ def main() -> None:
     notice = ("--notice", quick.NOTICE) if options.quick else ()
     arguments = ("--results", str(options.out), "--out", str(page), *notice)
     print("\nThe report:", flush=True)
+    # without a log and without additional variables
     if execute(("-m", "experiments.report.main", *arguments), None, {}):
         failed["report"] = "the report could not be built; the reason is above"
     for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):

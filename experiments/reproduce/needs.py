@@ -19,7 +19,7 @@ FILES: dict[str, tuple[Source, ...]] = {
     "nasbench101_whole": (architectures.WHOLE,),
     "macro": (architectures.MACRO,),
 }
-# {module: (the option that names its data sets, its data sets if that option is not given)}
+# {module: (the option that names its data sets, or "" if it has none; its default data sets)}
 DATA_OPTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
@@ -48,8 +48,8 @@ PACKAGES = {
 def missing_packages(command: Command) -> list[str]:
     """The packages of a command that are not installed."""
     missing = []
-    baselines = ["botorch"] if "botorch" in command.values("--methods") else []
-    for name in (*PACKAGES.get(command.module, ()), *baselines):
+    method_packages = ["botorch"] if "botorch" in command.values("--methods") else []
+    for name in (*PACKAGES.get(command.module, ()), *method_packages):
         try:
             metadata.version(name)
         except metadata.PackageNotFoundError:

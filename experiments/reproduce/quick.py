@@ -11,7 +11,7 @@ SMALL = {
     "contrib.drift": "--examples 100 --seeds 1 --only jumps turning",
     "contrib.drifting_arms": "--horizon 40 --seeds 1",
     "contrib.few_batches": "--horizon 64 --seeds 1",
-    "contrib.unknown": "--horizon 40 --seeds 1 --problems draw",
+    "contrib.unknown": "--horizon 40 --seeds 1 --problems draw",  # lengthscale and norm
     "contrib.width_coverage": "--horizon 20 --seeds 2",
     "bkb_2019.linear": "--horizon 100 --seeds 2",
     "bkb_2019.variance_starvation": "--seeds 1",
@@ -22,6 +22,7 @@ SMALL = {
     "bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
     "bbkb_2020.ungrouped": "--horizon 20 --seeds 1",
     "bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
+    # settings of GO-UCB, such as the reach
     "go_ucb_2023.choose": "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0",
     "go_ucb_2023.packages.compare": "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei",
     "go_ucb_2023.synthetic": "--functions f1 --seeds 2",
@@ -42,14 +43,14 @@ SMALL = {
     "tables.scale": "--methods jsketch random_forest --counts 2000",
     "tables.streams": "--limit 500 --data casp generated",
 }
-# the horizon includes 2,000 initial evaluations
-AFTER_INITIAL = "--horizon 2100 --seeds 2"
+# options for experiments whose horizon includes 2,000 initial evaluations
+WARM_OPTIONS = "--horizon 2100 --seeds 2"
 # {folder under results/: options in place of those of its module}
 SMALL_BY_FOLDER = {
-    "bbkb_2020/nas_warm": AFTER_INITIAL,
-    "bbkb_2020/nas_warm_code": AFTER_INITIAL,
-    "bbkb_2020/nas_warm_local": AFTER_INITIAL,
-    "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
+    "bbkb_2020/nas_warm": WARM_OPTIONS,
+    "bbkb_2020/nas_warm_code": WARM_OPTIONS,
+    "bbkb_2020/nas_warm_local": WARM_OPTIONS,
+    "bbkb_2020/nas_macro_warm": WARM_OPTIONS,
     # these have 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
     "bbkb_2020/nas_whole_code": "--horizon 20 --seeds 1",
@@ -67,11 +68,11 @@ def shrink(command: Command) -> Command:
     results of other options. Raises KeyError for an experiment without a tiny size."""
     module = command.module.removeprefix("experiments.")
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
-    small = Command("", "", tuple(shlex.split(options)))
-    for name in small.arguments:
+    small_arguments = shlex.split(options)
+    for name in small_arguments:
         if name.startswith("--"):
             command = remove_option(command, name)
-    return command._replace(arguments=(*command.arguments, *small.arguments, "--overwrite"))
+    return command._replace(arguments=(*command.arguments, *small_arguments, "--overwrite"))
 
 
 def remove_option(command: Command, option: str) -> Command:

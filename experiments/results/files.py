@@ -25,6 +25,7 @@ def check_checksum(path: Path, content: bytes) -> None:
     """Raises ValueError if the content does not match its checksum. The content of older files has
     no checksum and is not verified."""
     before, mark, after = content.rpartition(MARK)
+    # a SHA-256 has 32 bytes
     if mark and hashlib.sha256(before + after[32:]).digest() != after[:32]:
         raise ValueError(f"{path} is damaged (it does not match its checksum).")
 

@@ -72,7 +72,7 @@ def results_folder(
     session = json.loads(json.dumps(session))
     with files.lock_folder(out):
         record = read_record(out)
-        holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
+        holds_results = bool(record or _result_files(out) or (out / "runs" / SWEEP).exists())
         if options.overwrite and holds_results and record.get("begun") != session:
             # the tables stay until new tables replace them
             for file in (out / "runs").rglob("*"):
@@ -109,13 +109,13 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
     holder = record.get("begun", session)["experiment"]
     if holder != session["experiment"]:
         raise ValueError(f"{out} holds runs of {holder}: {remedy}")
-    tables = _tables(out)
-    if tables and not record:
+    result_files = _result_files(out)
+    if result_files and not record:
         raise ValueError(
-            f"{out} holds finished results ({', '.join(tables)}) without the runs behind them:"
-            f" {remedy}"
+            f"{out} holds finished results ({', '.join(result_files)}) without the runs behind"
+            f" them: {remedy}"
         )
-    if not tables:
+    if not result_files:
         return
     # while tables are being replaced, none are recorded; the command that replaces them may resume
     before = record["tables"] or record["begun"]
@@ -129,8 +129,8 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
             " leaves them alone."
         )
     if losses:
-        count = len(losses) - MAX_DIFFERENCES
-        more = f"; and {count} more differences" if count > 0 else ""
+        n_more = len(losses) - MAX_DIFFERENCES
+        more = f"; and {n_more} more differences" if n_more > 0 else ""
         raise ValueError(
             f"{out} holds other finished results ({'; '.join(losses[:MAX_DIFFERENCES])}{more}):"
             f" {remedy}"
@@ -139,18 +139,18 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
 
 def check_no_tables(out: Path) -> None:
     """Raises ValueError for a folder of finished results, for scripts that write no tables."""
-    if _tables(out):
+    if _result_files(out):
         raise ValueError(
-            f"{out} holds finished results ({', '.join(_tables(out))}): use another --out."
+            f"{out} holds finished results ({', '.join(_result_files(out))}): use another --out."
         )
 
 
-def _tables(out: Path) -> list[str]:
+def _result_files(out: Path) -> list[str]:
     return [name for name in tidy.FILES if (out / name).exists()]
 
 
 def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The differences between two sessions that lose results; additions lose none."""
+    """The differences between two sessions that lose results. Additions lose none."""
     old, new = ({"commit": session["commit"]} | session["config"] for session in (before, after))
     losses = store.differences(old, new, additions=False)
     if after["seeds"] < before["seeds"]:

@@ -39,8 +39,8 @@ def write_numbers(path: Path | None, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, without its checksum. Raises ValueError, naming the file, for anything else,
-    and for an object that does not match its checksum."""
+    """A JSON object, without its checksum. If the file holds anything else, or does not match its
+    checksum, the ValueError names the file."""
     try:
         content = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
@@ -64,9 +64,9 @@ def write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     # the checksum is the comment of the zip file; the last two bytes are the comment's size
-    size = len(files.with_checksum(b"", 0)).to_bytes(2, "little")
-    content = buffer.getvalue()[:-2] + size
-    files.write(path, files.with_checksum(content, len(content)))
+    comment_size = len(files.with_checksum(b"", at=0)).to_bytes(2, "little")
+    content = buffer.getvalue()[:-2] + comment_size
+    files.write(path, files.with_checksum(content, at=len(content)))
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

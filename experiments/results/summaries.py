@@ -22,12 +22,12 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
 def statistics(
     numbers: Sequence[float] | np.ndarray, ci: bool = False, values: bool = True
 ) -> dict[str, Any]:
-    """{"mean": the mean of a number of each seed}; with `ci` also the half width "ci95", None for a
-    single seed; with `values` also the "values", the numbers themselves."""
+    """{"mean": the mean of `numbers`, one for each seed}. `ci` adds "ci95", the half width of its
+    95% interval, None for a single seed; `values` adds the numbers themselves as "values"."""
     numbers = np.asarray(numbers, dtype=float)
     interval = {"ci95": ci95(numbers) if numbers.size > 1 else None} if ci else {}
-    listed = {"values": numbers.tolist()} if values else {}
-    return {"mean": float(numbers.mean()), **interval, **listed}
+    all_values = {"values": numbers.tolist()} if values else {}
+    return {"mean": float(numbers.mean()), **interval, **all_values}
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
@@ -45,10 +45,10 @@ def growth(x: np.ndarray, y: np.ndarray) -> float:
     if len(np.unique(x)) < 3:
         return float("nan")
     powers = np.arange(0.05, 4.005, 0.01)
-    table = (x / x.max()) ** powers[:, None]  # [P, N]
-    table = table - table.mean(1, keepdims=True)
-    centred = y - y.mean()
-    explained = (table @ centred) ** 2 / np.square(table).sum(1)
+    curves = (x / x.max()) ** powers[:, None]  # [P,N]: x^p for P powers
+    curves = curves - curves.mean(1, keepdims=True)
+    # the sum of squares of y that each fit explains
+    explained = (curves @ (y - y.mean())) ** 2 / np.square(curves).sum(1)
     return float(powers[np.argmax(explained)])
 
 

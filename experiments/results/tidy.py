@@ -97,8 +97,8 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
     pieces = [_points(row, run.arrays) for row, run in enumerate(runs)]
     points = {name: np.concatenate([piece[name] for piece in pieces]) for name in ("row", *POINT)}
-    distinct = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
-    curves = configs[distinct].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
+    columns = [name for name in configs if name in RUN or configs[name].nunique(dropna=False) > 1]
+    curves = configs[columns].iloc[points.pop("row")].reset_index(drop=True).assign(**points)
     return _categories(curves), pd.concat([configs, _categories(final)], axis=1)
 
 
@@ -116,7 +116,7 @@ def load(folder: str | Path) -> Results:
 def write_csv(
     path: Path, rows: pd.DataFrame | Sequence[Sequence[Any]], head: Sequence[str] | None = None
 ) -> None:
-    """Writes rows as a CSV table; `head` names the columns, unless a data frame does."""
+    """Writes rows as a CSV table; `head`: the names of the columns, unless `rows` has them."""
     table = pd.DataFrame(rows, columns=head)
     files.write(path, table.to_csv(index=False, lineterminator="\n").encode())
 
@@ -143,8 +143,9 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     content = buffer.getvalue()
     # page checksums do not cover the footer, which has the names and types of the columns: the
     # checksum of the whole file is inserted between the last page and the footer
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    files.write(path, files.with_checksum(content, footer))
+    # (the last 8 bytes are the size of the footer and the letters PAR1)
+    footer_start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    files.write(path, files.with_checksum(content, at=footer_start))
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -190,8 +191,8 @@ def lines(
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a configuration, problem and algorithm first. Lists and None are only in the
     JSON file."""
-    scalar, items = bool | int | float | str, config.items()
-    scalars = {n: value for n, value in items if n != "seed" and isinstance(value, scalar)}
+    types, items = bool | int | float | str, config.items()
+    scalars = {n: value for n, value in items if n != "seed" and isinstance(value, types)}
     return {name: scalars[name] for name in ("problem", "algorithm")} | scalars
 
 

@@ -54,7 +54,7 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
         panels = ", ".join(sorted(table["panel"].unique()))
         raise ValueError(f"{POSTER.filename} has no panel {name!r}; it has {panels}.")
     curves = _curves(rows.sort_values(["t", "value"]))
-    return {NAMES.get(name, name): curves[name] for name in rows["algorithm"].unique()}
+    return {NAMES.get(method, method): curves[method] for method in rows["algorithm"].unique()}
 
 
 def _read_csv(file: Path | io.BytesIO) -> pd.DataFrame:
@@ -107,21 +107,23 @@ def compare(folder: Path, initial: int = 0) -> None:
     published, curves = read_curves(folder), tidy.load(folder).curves
     rows = []
     for metric, published_curves in published.items():
-        ours = tidy.lines(curves, metric)
+        our_curves = tidy.lines(curves, metric)
         for name, (x, y) in published_curves.items():
-            our_curve = ours.get(name) or (ours.get("sketched_ts") if name == "ts" else None)
+            our_curve = our_curves.get(name)
+            if name == "ts" and our_curve is None:  # sketched TS stands in for exact TS
+                our_curve = our_curves.get("sketched_ts")
             for total in COMPARED_T:
                 t = total - initial
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
-                value = float(np.interp(t, x, y)) + 0.0  # + 0.0 turns -0.0 into 0.0
+                published_value = float(np.interp(t, x, y)) + 0.0  # + 0.0 turns -0.0 into 0.0
                 our_text = ratio = ""
                 # a run may end before t
                 if our_curve is not None and our_curve[0][-1] >= t:
                     our_value = float(np.interp(t, our_curve[0], our_curve[1].mean(0)))
                     our_text = f"{our_value:.4g}"
-                    ratio = f"{our_value / value:.2f}" if value > 0 else ""
-                rows.append((metric, label(name), total, our_text, f"{value:.4g}", ratio))
+                    ratio = f"{our_value / published_value:.2f}" if published_value > 0 else ""
+                rows.append((metric, label(name), total, our_text, f"{published_value:.4g}", ratio))
     if rows:
         head = ("metric", "algorithm", "t", "ours", "published", "ours / published")
         tidy.write_csv(folder / TABLE, rows, head)

@@ -31,18 +31,18 @@ def add_options(
     names: Sequence[str],
     default: Sequence[str] | None = None,
 ) -> None:
-    """Adds --algorithms and --fewer; `default`: the algorithms of `names` that run unless others
-    are given."""
+    """Adds --algorithms and --fewer. `default`: the algorithms that run without --algorithms; None:
+    all `names`."""
 
-    def entry(text: str) -> tuple[str, int]:
+    def algorithm_seeds(text: str) -> tuple[str, int]:
         name, _, number = text.partition("=")
         if name not in names:
             raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
         return name, cli.count(number)
 
     cli.add_choices(parser, "--algorithms", names, default)
-    texts: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
-    parser.add_argument("--fewer", nargs="+", type=entry, default=[], **texts)
+    shown: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
+    parser.add_argument("--fewer", nargs="+", type=algorithm_seeds, default=[], **shown)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:
@@ -75,9 +75,9 @@ def grid(horizon: int) -> np.ndarray:
     """The evaluations [P] at which curves are saved: evenly spaced, and more at the start for log
     axes."""
     count = min(POINTS // 2, horizon)
-    even = np.linspace(1, horizon, count)
-    early = np.geomspace(1, horizon, count)
-    return np.unique(np.concatenate([even, early]).astype(int))
+    linear = np.linspace(1, horizon, count)
+    logarithmic = np.geomspace(1, horizon, count)
+    return np.unique(np.concatenate([linear, logarithmic]).astype(int))
 
 
 def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
@@ -123,6 +123,7 @@ def run_chunk(
         arrays |= dict(
             seconds=np.interp(arrays["t"], report_t, report_seconds).astype(np.float32),
             run_seconds=np.asarray(result.run_seconds),
+            # the call compiles once for all seeds
             compile_seconds=np.asarray(result.compile_seconds if row == 0 else 0.0),
         )
         store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
@@ -132,17 +133,17 @@ def saved_arrays(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.nda
     """The arrays to save of a run with trace [T]: curves at the points of `grid`, and final
     numbers."""
     t = grid(len(trace.regret))
-    at = t - 1
+    rows = t - 1
     ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
-    simple = np.minimum.accumulate(np.asarray(trace.regret))
+    simple_regret = np.minimum.accumulate(np.asarray(trace.regret))
     rounds, sizes = np.asarray(trace.round) + 1, np.asarray(trace.dictionary_size)
     return dict(
         t=t,
-        regret_ratio=ratio[at].astype(np.float32),
-        simple_regret=simple[at].astype(np.float32),
-        rounds=rounds[at].astype(np.int32),
-        batch_size=np.asarray(trace.batch_size)[at].astype(np.int32),
-        dictionary=sizes[at].astype(np.int32),
+        regret_ratio=ratio[rows].astype(np.float32),
+        simple_regret=simple_regret[rows].astype(np.float32),
+        rounds=rounds[rows].astype(np.int32),
+        batch_size=np.asarray(trace.batch_size)[rows].astype(np.int32),
+        dictionary=sizes[rows].astype(np.int32),
         final_regret_ratio=ratio[-1],
         batches=rounds[-1],
         dictionary_size=sizes[-1],

@@ -73,4 +73,4 @@ class ModelFreeEpsGreedy(Algorithm):
             reward_sums=state.reward_sums.at[arm].add(jnp.where(observed, y[0], 0)),
             count=state.count + observed.astype(jnp.int32),
         )
-        return new, counts.round_info(query, y, size=0)
+        return new, counts.round_info(query, y, size=0)  # no inducing points

@@ -23,7 +23,7 @@ from experiments.results import store
 from jsketch import kernels
 from jsketch.suggest import Library, library, stopping, suggest
 
-CANDIDATES, SIZES, NOISE = 200, (5,) * 16, 0.1
+N_CANDIDATES, BATCH_SIZES, NOISE = 200, (5,) * 16, 0.1  # of campaigns on functions
 KERNELS = dict(
     smooth=kernels.Matern(0.5),
     rough=kernels.Matern(0.5, nu=0.5),
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of a campaign. Without a stop there is no gain and no tolerance."""
+    """The end of a campaign. `gain` and `tolerance` are None if no stop was suggested."""
 
     evaluations: int
     # the best unevaluated value minus the value of the candidate that the verdict names
@@ -56,28 +56,29 @@ class End(NamedTuple):
         return self.gain is not None and self.tolerance is not None and self.gain > self.tolerance
 
 
-def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def draw_function(name: str, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Values [A] of a random function at candidates x [A, 2]."""
     if name in KERNELS:
         points = jax.numpy.asarray(x)
+        # the diagonal makes the Gram matrix positive definite in spite of rounding
         gram = np.asarray(KERNELS[name].gram(points, points)) + 1e-9 * np.eye(len(x))
-        return np.linalg.cholesky(gram) @ random.standard_normal(len(x))
+        return np.linalg.cholesky(gram) @ rng.standard_normal(len(x))
     if name == "step":
-        return np.sin(3 * x[:, 0]) + (x @ random.standard_normal(2) > 0.3)
-    centre = random.uniform(size=2)
+        return np.sin(3 * x[:, 0]) + (x @ rng.standard_normal(2) > 0.3)
+    centre = rng.uniform(size=2)  # of a narrow peak
     return 3 * np.exp(-np.square(x - centre).sum(1) / 0.0098) + 0.3 * np.sin(3 * x[:, 0])
 
 
-def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
+def problem_maker(name: str, folder: Path | None) -> Callable[[int], Problem]:
     """A function that makes the problem of a seed."""
     if name in FUNCTIONS:
 
         def draw_problem(seed: int) -> Problem:
-            random = np.random.default_rng([seed, FUNCTIONS.index(name)])
-            x = random.uniform(size=(CANDIDATES, 2))
-            f = function(name, x, random)
-            noise = NOISE * random.standard_normal(CANDIDATES)
-            return Problem(library(x), f, f + noise, SIZES)
+            rng = np.random.default_rng([seed, FUNCTIONS.index(name)])
+            x = rng.uniform(size=(N_CANDIDATES, 2))
+            f = draw_function(name, x, rng)
+            noise = NOISE * rng.standard_normal(N_CANDIDATES)
+            return Problem(library(x), truth=f, values=f + noise, sizes=BATCH_SIZES)
 
         return draw_problem
     setting, bounds = published.SETTINGS[name], BOUNDS.get(name)
@@ -96,9 +97,9 @@ def campaign(problem: Problem, seed: int) -> End:
         )
         tolerance = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, tolerance):
-            unevaluated = np.nanmax(np.delete(problem.truth, arms))
+            best_unevaluated = np.nanmax(np.delete(problem.truth, arms))
             row = stopping.stop_row(gain, tolerance, arms, values)
-            return End(len(arms), float(unevaluated - problem.truth[row]), tolerance)
+            return End(len(arms), float(best_unevaluated - problem.truth[row]), tolerance)
         arms = np.append(arms, suggestion.rows)
     return End(len(arms))
 
@@ -114,10 +115,10 @@ def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
 def table_row(name: str, ends: list[End]) -> str:
     """A row of a table in Markdown."""
     stops = [end.evaluations for end in ends if end.gain is not None]
-    early = sum(end.too_early for end in ends)
-    low, middle, high = np.percentile(stops, (10, 50, 90)) if stops else (np.nan,) * 3
-    when = f"{middle:.0f} ({low:.0f} to {high:.0f})" if stops else ""
-    return f"| {name} | {len(ends)} | {len(stops)} | {when} | {early} |"
+    n_too_early = sum(end.too_early for end in ends)
+    low, median, high = np.percentile(stops, (10, 50, 90)) if stops else (np.nan,) * 3
+    quantiles = f"{median:.0f} ({low:.0f} to {high:.0f})" if stops else ""
+    return f"| {name} | {len(ends)} | {len(stops)} | {quantiles} | {n_too_early} |"
 
 
 @cli.command
@@ -128,8 +129,8 @@ def main() -> None:
         "| problem | campaigns | stopped | after (10% to 90%) | too early |\n|---|---|---|---|---|"
     )
     for name in options.problems:
-        problem_of = problems(name, options.data_dir)
+        problem_of = problem_maker(name, options.data_dir)
         ends[name] = [campaign(problem_of(seed), seed) for seed in seeds]
         print(table_row(name, ends[name]), flush=True)
-    saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
+    saved = {name: [end._asdict() for end in name_ends] for name, name_ends in ends.items()}
     store.write_numbers(options.out, dict(first_seed=options.first_seed, ends=saved))

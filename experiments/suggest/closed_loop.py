@@ -23,8 +23,8 @@ ROUNDS, BATCH, RANDOM_SEEDS = 20, 8, 1_000
 def play(
     features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
 ) -> np.ndarray:
-    """The values [rounds * batch] of the candidates that are suggested, in order; the library has
-    features [A, d] and values [A]."""
+    """The values [rounds * batch] of the suggested candidates, in order, for a library of features
+    [A, d] and values [A]."""
     arms, key = np.zeros(0, int), jax.random.key(seed)
     for _ in range(rounds):
         arms = np.append(arms, suggest(features, arms, values[arms], batch=batch, key=key).rows)
@@ -39,21 +39,22 @@ def main() -> None:
     config = dict(data=abalone.source, rounds=rounds, batch=batch, root_seed=0)
     seeds = dict(suggested=options.seeds, random=RANDOM_SEEDS)
     with outputs.results_folder(options, "closed_loop", dict(config, seeds_of=seeds)) as results:
-        largest, began = float(abalone.target.max()), time.perf_counter()
+        largest_value, start = float(abalone.target.max()), time.perf_counter()
         suggested = [
             play(abalone.features, abalone.target, rounds, batch, seed)
             for seed in range(options.seeds)
         ]
-        seconds = (time.perf_counter() - began) / options.seeds / rounds
+        seconds = (time.perf_counter() - start) / options.seeds / rounds
         # random batches without repetition
-        random = [
+        random_values = [
             np.random.default_rng(seed).permutation(abalone.target)[: rounds * batch]
             for seed in range(RANDOM_SEEDS)
         ]
         t, regrets, runs = np.arange(1, rounds + 1) * batch, {}, []
-        for name, values in dict(suggested=suggested, random=random).items():
+        for name, values in dict(suggested=suggested, random=random_values).items():
             best = np.reshape(values, (len(values), rounds, batch)).max(2)
-            regrets[name] = largest - np.maximum.accumulate(best, axis=1)
+            regrets[name] = largest_value - np.maximum.accumulate(best, axis=1)
+            # the tables have 100 of the random runs
             curves = [dict(t=t, simple_regret=curve) for curve in regrets[name][:100]]
             runs += tidy.runs_of(dict(problem="abalone", algorithm=name, **config), curves)
         ends = {n: summaries.statistics(curves[:, -1], ci=True) for n, curves in regrets.items()}

@@ -20,7 +20,7 @@ from jsketch.loops.advance import Clock, advance
 from jsketch.loops.runs import warn_of_imprecision
 
 REPORTS = 10  # number of progress reports of a run
-FINAL = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
+FINAL_NUMBERS = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
 
 
 class Task(NamedTuple):
@@ -56,7 +56,8 @@ def save(
 ) -> None:
     """Writes a finished run; `trace` is None if the run failed because of a non-finite number."""
     if trace is None:
-        arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
+        arrays: dict[str, Any] = dict.fromkeys(FINAL_NUMBERS, np.asarray(np.nan))
+        arrays["t"] = np.zeros(0, int)
     else:
         arrays = bandit_runs.saved_arrays(trace, job.problem.mean_reward)
         arrays |= dict(final_simple_regret=np.asarray(np.asarray(trace.regret).min()))
@@ -94,7 +95,7 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
                 reports=REPORTS,
             )
         except FloatingPointError:
-            save(job, task, None, 0.0, 0.0)
+            save(job, task, trace=None, seconds=0.0, compile_seconds=0.0)
             progress(job.horizon, 0.0)
         else:
             save(job, task, run.trace, run.run_seconds, run.compile_seconds)
@@ -114,7 +115,7 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
         chunk_tasks = tasks[begin : begin + chunk]
         padded_tasks = [*chunk_tasks, *[chunk_tasks[-1]] * (chunk - len(chunk_tasks))]
         started, before = time.perf_counter(), job.bar.n
-        share = len(chunk_tasks) / chunk
+        share = len(chunk_tasks) / chunk  # of the runs that are not padding
 
         def report(evaluations: int, _: Any, before: int = before, share: float = share) -> None:
             job.bar.n = before + round(evaluations * share)
@@ -125,7 +126,7 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
         )
         keys = jax.vmap(key)(jnp.asarray([task.seed for task in padded_tasks]))
         settings: dict[str, Any] = dict(layout="grid", clock=Clock(report), steps=REPORTS)
-        progress = advance(bandits, job.problem, keys, None, job.horizon, **settings)
+        progress = advance(bandits, job.problem, keys, state=None, horizon=job.horizon, **settings)
         imprecise = imprecise or bool(progress.imprecise.any())
         seconds = (time.perf_counter() - started) / len(chunk_tasks)
         for index, task in enumerate(chunk_tasks):

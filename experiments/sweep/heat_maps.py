@@ -35,15 +35,15 @@ def draw(folder: Path) -> list[str]:
         return [name]
     names = []
     for rows, columns in combinations(grid, 2):
-        others = [name for name in grid if name not in (rows, columns)]
-        best = best_of_pairs(summary, rows, columns, others)
+        other_numbers = [name for name in grid if name not in (rows, columns)]
+        best = best_of_pairs(summary, rows, columns, other_numbers)
         mean = best.pivot(index=rows, columns=columns, values="mean")
-        half = best.pivot(index=rows, columns=columns, values="half")
+        half_width = best.pivot(index=rows, columns=columns, values="half_width")
         if mean.isna().all(axis=None):  # every run failed
             continue
         heading = title if len(grid) == 2 else f"{title}\n(at the best values of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        heat_map(folder / names[-1], mean, half, heading)
+        heat_map(folder / names[-1], mean, half_width, heading)
     return names
 
 
@@ -58,32 +58,32 @@ def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]
 
 
 def best_of_pairs(
-    summary: pd.DataFrame, rows: str, columns: str, others: list[str]
+    summary: pd.DataFrame, rows: str, columns: str, other_numbers: list[str]
 ) -> pd.DataFrame:
     """The mean regret ratio over seeds and the half width of its 95% interval for each pair of
     values, at the best values of the other numbers. A mean is NaN if one of its runs failed."""
     ratio = summary["final_regret_ratio"].where(~summary["failed"].astype(bool), np.nan)
     means = (
         summary.assign(ratio=ratio)
-        .groupby([rows, columns, *others])["ratio"]
-        .agg(mean=lambda values: values.mean(skipna=False), half=summaries.ci95)
+        .groupby([rows, columns, *other_numbers])["ratio"]
+        .agg(mean=lambda values: values.mean(skipna=False), half_width=summaries.ci95)
         .reset_index()
     )
     return means.sort_values("mean").groupby([rows, columns], as_index=False).first()
 
 
-def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> None:
+def heat_map(path: Path, mean: pd.DataFrame, half_width: pd.DataFrame, title: str) -> None:
     """Draws the mean for each pair of values of two hyperparameters, with the half width of its 95%
     interval, and a frame around the smallest mean. Missing means (NaN) stay white."""
-    table, (rows, columns) = mean.to_numpy(), mean.shape
-    size = (1.9 + 0.75 * max(columns, 3), 1.3 + 0.5 * max(rows, 2))
+    table, (n_rows, n_columns) = mean.to_numpy(), mean.shape
+    size = (1.9 + 0.75 * max(n_columns, 3), 1.3 + 0.5 * max(n_rows, 2))  # inches
     with plt.rc_context(STYLE | {"figure.figsize": size, "axes.grid": False}):
         figure, axes = plt.subplots()
         image = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
         middle = (np.nanmin(table) + np.nanmax(table)) / 2
         for (row, column), number in np.ndenumerate(table):
             if np.isfinite(number):
-                error = half.iat[row, column]
+                error = half_width.iat[row, column]
                 text = f"{number:.3g}" + (f"\n± {error:.2g}" if np.isfinite(error) else "")
                 colour = "black" if number > middle else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
@@ -92,8 +92,8 @@ def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> 
         frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
         frame.set_clip_on(False)
         axes.add_patch(frame)
-        axes.set_xticks(range(columns), [f"{number:g}" for number in mean.columns])
-        axes.set_yticks(range(rows), [f"{number:g}" for number in mean.index])
+        axes.set_xticks(range(n_columns), [f"{number:g}" for number in mean.columns])
+        axes.set_yticks(range(n_rows), [f"{number:g}" for number in mean.index])
         axes.set_xlabel(mean.columns.name)
         axes.set_ylabel(mean.index.name)
         axes.tick_params(length=0)
@@ -109,8 +109,8 @@ def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, 
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
         mean = values.mean(0)
-        half = [summaries.ci95(column) for column in values.T]
-        bars = half if len(values) > 1 else None
+        half_width = [summaries.ci95(column) for column in values.T]
+        bars = half_width if len(values) > 1 else None
         axes.errorbar(x, mean, bars, color="#0072B2", marker="o", markersize=4, capsize=2)
         if min(x) > 0 and max(x) / min(x) >= 10:
             axes.set_xscale("log")

@@ -65,21 +65,21 @@ def run(sweep: Sweep) -> pd.DataFrame:
     files.check_folder(sweep.out)
     with files.lock_folder(sweep.out):
         record_sweep(sweep, sweep_plan.config)
-        missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
-        if missing or rows_in_table(sweep) != len(sweep_plan.tasks):
+        n_missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
+        if n_missing or runs_in_tables(sweep) != len(sweep_plan.tasks):
             collect(sweep, sweep_plan, session)
             heat_maps.draw(sweep.out)
     return rank(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
 
 
-def run_shard(sweep: Sweep, number: int, of: int) -> None:
-    """Executes every `of`-th run from the `number`-th on, and writes no tables. Neighbouring runs,
-    which take similar times, belong to different shards. Shards do not lock the folder, because
+def run_shard(sweep: Sweep, number: int, shards: int) -> None:
+    """Executes every `shards`-th run from the `number`-th on, and writes no tables. Neighbouring
+    runs take similar times, and belong to different shards. Shards do not lock the folder, because
     every run has a separate file."""
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
     record_sweep(sweep, sweep_plan.config)
-    make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: of])
+    make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: shards])
 
 
 def record_sweep(sweep: Sweep, config: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     evaluations = len(missing) * sweep.horizon
     total = len(tasks) * sweep.horizon
     bandits, problem = sweep_plan.bandits, sweep_plan.setting.problem
-    with cli.progress(total, total - evaluations, "eval", f"{len(tasks)} runs") as bar:
+    with cli.progress(total, total - evaluations, unit="eval", name=f"{len(tasks)} runs") as bar:
         job = Job(bandits, problem, sweep.horizon, sweep.out, environment.commit_name(), bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
@@ -164,7 +164,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
     tidy.write(sweep.out, runs, "sweep", title)
 
 
-def rows_in_table(sweep: Sweep) -> int:
+def runs_in_tables(sweep: Sweep) -> int:
     """The number of runs in the tables; 0 when a table is missing or cannot be read."""
     try:
         return len(tidy.load(sweep.out).summary)
@@ -219,16 +219,16 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
         )
 
 
-def run_job(sweep: Sweep, number: int, of: int) -> None:
+def run_job(sweep: Sweep, number: int, shards: int) -> None:
     """`run_shard` in a new process."""
     cli.set_up_jax()
-    run_shard(sweep, number, of)
+    run_shard(sweep, number, shards)
 
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
     """The sweep of a command line, and all options."""
     shared = ("horizon", "seeds", "workers", "data_dir")
-    parser = cli.parser(__doc__, "scripts/sweep", **dict.fromkeys(shared))
+    parser = cli.parser(__doc__, prog="scripts/sweep", **dict.fromkeys(shared))
     defaults = {
         field: value
         for field, value in vars(Sweep(Path())).items()
@@ -241,11 +241,11 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         "--algorithm", help="a name in the experiment of the problem, or module:Name for your own"
     )
     parser.add_argument("--kernel", choices=settings.KERNELS, help="default: the experiment's")
-    for option, values, help in (
+    for option, metavar, help in (
         ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
         ("--random", "NUMBER LOW HIGH", "a number whose logarithm is drawn uniformly"),
     ):
-        parser.add_argument(option, nargs="+", action="append", metavar=values, help=help)
+        parser.add_argument(option, nargs="+", action="append", metavar=metavar, help=help)
     parser.add_argument("--samples", type=cli.count, help="number of draws of --random")
     parser.add_argument("--arms", type=cli.count, help="number of arms of the problem 'generated'")
     parser.add_argument(

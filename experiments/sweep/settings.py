@@ -94,7 +94,7 @@ def load(sweep: Sweep) -> Setting:
 
 def table(path: Path) -> datasets.Dataset:
     """The numbers of a CSV file with a header; its last column is the reward. Raises ValueError if
-    a value is not a finite number, and FileNotFoundError."""
+    a value is not a finite number."""
     frame = pd.read_csv(path)
     for name in frame:
         if frame[name].dtype.kind not in "biuf" or not np.isfinite(frame[name]).all():
@@ -107,8 +107,7 @@ def table(path: Path) -> datasets.Dataset:
 
 def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
     """The algorithm "module:Name". Name is an algorithm over arms, or a class of algorithms, which
-    is then called with those defaults that are among its fields. Raises ValueError if this
-    fails."""
+    is called with those defaults that are among its fields. Raises ValueError if this fails."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")  # modules of the working directory
     try:
@@ -121,9 +120,10 @@ def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
         return algorithm
     if not dataclasses.is_dataclass(algorithm):
         raise ValueError(f"{name} must be a class decorated with jsketch.struct.dataclass.")
-    offered = defaults | dict(kernel=kernels.Gaussian(defaults.get("lengthscale", 1.0)))
+    # the width of the defaults is the name of a rule, not a function
+    available = defaults | dict(kernel=kernels.Gaussian(defaults.get("lengthscale", 1.0)))
     names = {field.name for field in dataclasses.fields(algorithm)} - {"width"}
-    return algorithm(**{name: value for name, value in offered.items() if name in names})
+    return algorithm(**{name: value for name, value in available.items() if name in names})
 
 
 def make(sweep: Sweep, setting: Setting) -> Any:
@@ -188,9 +188,9 @@ def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
     return jax.tree.unflatten(tree, new_leaves)
 
 
-def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
+def rows(sweep: Sweep, bandit: Any, dimension: int) -> list[Row]:
     """All configurations: each random draw combined with the whole grid. Raises ValueError
-    for an empty sweep, and for numbers that the algorithm refuses on arms of `inputs` features."""
+    for an empty sweep, and for numbers that `check` refuses."""
     if not sweep.grid and not sweep.random:
         raise ValueError(
             f"the sweep is empty: give values, such as --grid {next(iter(numbers(bandit)))} 1 2 3."
@@ -205,7 +205,7 @@ def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
     points = [dict(zip(sweep.grid, values, strict=True)) for values in products]
     combinations = [draw | point for draw in draws(sweep.random, sweep.samples) for point in points]
     for row in combinations:
-        check(bandit, row, inputs)
+        check(bandit, row, dimension)
     return combinations
 
 
@@ -224,12 +224,12 @@ def draws(ranges: Mapping[str, Sequence[float]], samples: int) -> list[Row]:
     ]
 
 
-def check(bandit: Any, row: Row, inputs: int) -> None:
-    """Raises ValueError, naming the configuration, for numbers that the algorithm refuses on arms
-    of `inputs` features."""
+def check(bandit: Any, row: Row, dimension: int) -> None:
+    """If the algorithm refuses the numbers of `row` on arms of `dimension` features, raises a
+    ValueError that names them."""
     if row.get("lengthscale", 1.0) <= 0 or not all(map(math.isfinite, row.values())):
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
-    two_arms = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
+    two_arms = Arms(jnp.stack([jnp.zeros(dimension), jnp.ones(dimension)]))
     try:
         with warnings.catch_warnings():  # the warnings concern these two arms only
             warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ from experiments.tables.methods import METHODS
 from experiments.tables.recorded import ERROR_TABLES, TABLES
 
 OURS, RANDOM = "suggest_10", "random"
-RESAMPLES = 2_000  # of the bootstrap
+N_RESAMPLES = 2_000  # of the bootstrap
 MEASURES = {"best reading": "simple_regret", "mean of its setting": "mean_regret"}
 PROFILE_T = 100  # evaluations of the performance profiles
 # columns of REGRETS: less_ours is the regret minus that of OURS, and interval is the half width of
@@ -49,23 +49,23 @@ Regrets = dict[str, dict[str, np.ndarray]]  # {table: {method: [S, T]}}
 
 def interquartile_mean(values: np.ndarray) -> np.ndarray:
     """The mean of the middle half of the values on the last axis."""
-    cut = values.shape[-1] // 4
-    return np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(-1)
+    n_cut = values.shape[-1] // 4  # at each end
+    return np.sort(values, axis=-1)[..., n_cut : values.shape[-1] - n_cut].mean(-1)
 
 
 def interval(strata: Sequence[np.ndarray]) -> tuple[float, float]:
     """The 95% bootstrap interval of the interquartile mean. Each stratum [S], the scores on one
     table, is resampled with replacement."""
-    random = np.random.default_rng(0)
-    drawn = [
-        values[random.integers(len(values), size=(RESAMPLES, len(values)))] for values in strata
+    rng = np.random.default_rng(0)
+    resamples = [
+        values[rng.integers(len(values), size=(N_RESAMPLES, len(values)))] for values in strata
     ]
-    low, high = np.percentile(interquartile_mean(np.concatenate(drawn, axis=1)), [2.5, 97.5])
+    low, high = np.percentile(interquartile_mean(np.concatenate(resamples, axis=1)), [2.5, 97.5])
     return float(low), float(high)
 
 
 def profile(strata: Sequence[np.ndarray], thresholds: np.ndarray) -> np.ndarray:
-    """The share of the runs whose score is at most each threshold; all strata weigh the same."""
+    """The share of the runs whose score is at most each threshold. Strata have equal weights."""
     return np.mean([(values[:, None] <= thresholds).mean(0) for values in strata], axis=0)
 
 
@@ -74,8 +74,8 @@ def scores(regrets: Regrets, names: Sequence[str], t: int) -> dict[str, list[np.
     have runs of t evaluations on all these tables."""
 
     def has_runs(method: str) -> bool:
-        runs = [regrets[name].get(method) for name in names]
-        return all(one is not None and one.shape[1] >= t for one in runs)
+        tables = [regrets[name].get(method) for name in names]
+        return all(values is not None and values.shape[1] >= t for values in tables)
 
     methods = [method for method in METHODS if has_runs(method)]
     return {
@@ -98,13 +98,13 @@ def regrets_of(folder: Path, metric: str = "simple_regret") -> Regrets:
 
 
 def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
-    """{title: tables that are aggregated together}; some methods have runs on HPOLib only."""
+    """{title: tables that are aggregated together}. Some methods have runs on HPOLib only."""
     hpolib = tuple(name for name in regrets if name in ERROR_TABLES)
     groups = {} if len(hpolib) == len(regrets) else {"all tables": tuple(regrets)}
     return groups | ({"HPOLib": hpolib} if hpolib else {})
 
 
-def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
+def compared_t(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
     """The numbers of evaluations after which regrets are compared."""
     horizon = regrets[OURS].shape[1]
     return tuple(t for t in published.AT if t <= horizon) or (horizon,)
@@ -117,20 +117,20 @@ def regret_table(folder: Path) -> pd.DataFrame:
     seconds = summary.groupby(["problem", "algorithm"], observed=True)["cpu_seconds"].mean()
     rows = []
     for name, methods in regrets_of(folder).items():
-        at = evaluations(methods)
+        compared = compared_t(methods)
         for method, values in methods.items():
-            for t in (t for t in at if t <= values.shape[1]):
-                at_t, ours = values[:, t - 1], methods[OURS][: len(values), t - 1]
-                difference = at_t[: len(ours)] - ours  # on the same seeds
+            for t in (t for t in compared if t <= values.shape[1]):
+                regret, our_regret = values[:, t - 1], methods[OURS][: len(values), t - 1]
+                difference = regret[: len(our_regret)] - our_regret  # on the same seeds
                 comparison = (f"{difference.mean():+.2g}", f"{summaries.ci95(difference):.2g}")
                 if method == OURS:
                     comparison = ("", "")
                 key = name, METHODS[method].label, len(values), t
-                estimate = f"{at_t.mean():.3g}", f"{pd.Series(at_t).sem():.2g}"
+                estimate = f"{regret.mean():.3g}", f"{pd.Series(regret).sem():.2g}"
                 rows.append((*key, *estimate, *comparison, f"{seconds[name, method]:.3g}"))
         for label, numbers in published.REGRET.get(name, {}).items():
             for t, (mean, error) in zip(published.AT, numbers, strict=True):
-                if t in at:
+                if t in compared:
                     key = name, f"{label}, published", published.RUNS, t
                     rows.append((*key, f"{mean:.3g}", f"{error:.2g}", "", "", ""))
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -143,7 +143,7 @@ def score_table(folder: Path) -> pd.DataFrame:
     for measure, metric in MEASURES.items():
         regrets = regrets_of(folder, metric)
         for title, names in groups_of(regrets).items():
-            for t in evaluations(regrets[names[0]]):
+            for t in compared_t(regrets[names[0]]):
                 for method, strata in scores(regrets, names, t).items():
                     row: dict[str, Any] = dict(tables=f"{title} ({len(names)})", measure=measure)
                     row |= dict(method=METHODS[method].label, evaluations=t)
@@ -160,19 +160,19 @@ def draw(folder: Path) -> None:
     regrets = regrets_of(folder)
     groups = groups_of(regrets)
     horizon = next(iter(regrets.values()))[OURS].shape[1]
-    counts = np.unique(np.round(np.linspace(min(10, horizon), horizon, 20)).astype(int))
+    grid = np.unique(np.round(np.linspace(min(10, horizon), horizon, 20)).astype(int))
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.4)}):
         figure, panels = plt.subplots(1, len(groups) + 1)
         for axes, (title, names) in zip(panels, groups.items(), strict=False):
-            by_count = {t: scores(regrets, names, t) for t in counts}
-            for method in by_count[counts[0]]:
-                ts = [t for t in counts if method in by_count[t]]
-                strata = [by_count[t][method] for t in ts]
-                middle = [interquartile_mean(np.concatenate(one)) for one in strata]
-                low, high = np.transpose([interval(one) for one in strata])
+            by_t = {t: scores(regrets, names, t) for t in grid}
+            for method in by_t[grid[0]]:
+                ts = [t for t in grid if method in by_t[t]]
+                strata_by_t = [by_t[t][method] for t in ts]
+                means = [interquartile_mean(np.concatenate(strata)) for strata in strata_by_t]
+                low, high = np.transpose([interval(strata) for strata in strata_by_t])
                 colour, dashes = STYLES[method]
                 label = METHODS[method].label
-                axes.plot(ts, middle, color=colour, linestyle=dashes, label=label)
+                axes.plot(ts, means, color=colour, linestyle=dashes, label=label)
                 axes.fill_between(ts, low, high, color=colour, alpha=0.15, linewidth=0)
             axes.set_title(f"{title} ({len(names)})")
             axes.set_xlabel("evaluations")
@@ -181,9 +181,9 @@ def draw(folder: Path) -> None:
         # the legend and the profiles are those of the last group of tables
         handles, labels = axes.get_legend_handles_labels()
         t, thresholds = min(PROFILE_T, horizon), np.geomspace(0.01, 4, 200)
-        for method, runs in scores(regrets, names, t).items():
+        for method, strata in scores(regrets, names, t).items():
             colour, dashes = STYLES[method]
-            shares = profile(runs, thresholds)
+            shares = profile(strata, thresholds)
             panels[-1].plot(thresholds, shares, color=colour, linestyle=dashes)
         panels[-1].set_xscale("log")
         panels[-1].set_title(f"{title} ({len(names)}), {t} evaluations")

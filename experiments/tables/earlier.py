@@ -15,29 +15,31 @@ from experiments.results import store
 from experiments.tables import recorded
 from jsketch.suggest import join_campaigns, suggest
 
-FIRST, BATCH, EARLIER = 10, 10, 60
+N_FIRST, BATCH, N_EARLIER = 10, 10, 60  # settings: of the first batch, of others, of a campaign
 
 
-def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarray:
-    """The regret after each evaluation, [horizon]; `others` are tables of earlier campaigns."""
+def regrets(target: str, earlier_tables: list[str], seed: int, horizon: int) -> np.ndarray:
+    """The regret after each evaluation, [horizon], of a run on `target` after campaigns on the
+    earlier tables."""
     table = recorded.load(target)
     features, columns = recorded.features(table.space)
+    # the values of a pool are negated errors
     negated_errors, readings = table.pool.values, -np.log(-table.pool.readings(seed))
-    earlier = []
-    for index, name in enumerate(others):
+    campaigns = []
+    for index, name in enumerate(earlier_tables):
         pool = recorded.load(name).pool
-        rows = np.random.default_rng([seed, index]).permutation(len(negated_errors))[:EARLIER]
-        earlier.append((features[rows], -np.log(-pool.readings(seed)[rows])))
-    arms = np.random.default_rng(seed).permutation(len(negated_errors))[:FIRST]
-    for index in range((horizon - FIRST) // BATCH):
+        rows = np.random.default_rng([seed, index]).permutation(len(negated_errors))[:N_EARLIER]
+        campaigns.append((features[rows], -np.log(-pool.readings(seed)[rows])))
+    arms = np.random.default_rng(seed).permutation(len(negated_errors))[:N_FIRST]
+    for index in range((horizon - N_FIRST) // BATCH):
         key = jax.random.fold_in(jax.random.key(seed), index)
         observed = features, arms, readings[arms]
-        if earlier:
-            joined = join_campaigns(*observed, earlier, columns=columns)
-            found = suggest(*joined[:3], errors=joined.errors, batch=BATCH, key=key)
+        if campaigns:
+            joined = join_campaigns(*observed, campaigns, columns=columns)
+            suggestion = suggest(*joined[:3], errors=joined.errors, batch=BATCH, key=key)
         else:
-            found = suggest(*observed, columns=columns, batch=BATCH, key=key)
-        arms = np.append(arms, found.rows)
+            suggestion = suggest(*observed, columns=columns, batch=BATCH, key=key)
+        arms = np.append(arms, suggestion.rows)
     best = negated_errors.max()
     return np.minimum.accumulate((best - negated_errors[arms]) / -best)
 
@@ -52,12 +54,13 @@ def main() -> None:
     saved: dict[str, dict[str, list[list[float]]]] = {}
     for name in options.tables:
         saved[name] = {}
-        for label, others in (
+        for label, earlier_tables in (
             ("none", []),
             ("three", [n for n in recorded.ERROR_TABLES if n != name]),
         ):
-            found = [regrets(name, others, seed, options.horizon) for seed in range(options.seeds)]
-            curves = np.array(found)[:, np.array(at) - 1]
+            seeds = range(options.seeds)
+            runs = [regrets(name, earlier_tables, seed, options.horizon) for seed in seeds]
+            curves = np.array(runs)[:, np.array(at) - 1]
             error = curves.std(0, ddof=1) / len(curves) ** 0.5
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(curves.mean(0), error, strict=True)]
             print(f"| {name} | {label} | {' | '.join(cells)} |", flush=True)

@@ -21,19 +21,19 @@ from experiments.tables.methods import FIRST, METHODS
 
 
 def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
-    """The run of a campaign: its settings, regrets and CPU seconds. The `mean_regret` is the
-    distance between the largest mean of the table and the mean of all readings of the setting with
-    the best reading so far."""
+    """The run of a campaign: its settings, regrets and CPU seconds. `mean_regret` is the regret of
+    the mean of all readings of the setting with the best reading so far, relative to the largest
+    mean of the table."""
     regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
-    lowest, count = np.minimum.accumulate(regret), np.arange(len(regret))
+    lowest, index = np.minimum.accumulate(regret), np.arange(len(regret))
     improved = np.diff(lowest, prepend=np.inf) < 0
-    best = campaign.arms[np.maximum.accumulate(np.where(improved, count, 0))]
+    best_arms = campaign.arms[np.maximum.accumulate(np.where(improved, index, 0))]
     means = table.pool.values
     arrays = dict(
-        t=count + 1,
+        t=index + 1,
         arm=campaign.arms,
         simple_regret=lowest,
-        mean_regret=table.regret(means[best]) - table.regret(means.max()),
+        mean_regret=table.regret(means[best_arms]) - table.regret(means.max()),
         cpu_seconds=np.asarray(campaign.seconds),
     )
     return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)

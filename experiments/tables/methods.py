@@ -40,7 +40,7 @@ class Method(NamedTuple):
     def sizes(self, horizon: int) -> tuple[int, ...]:
         """The sizes of the batches of a run, the random one first."""
         rest = max(min(horizon, self.evaluations) - FIRST, 0)
-        return (FIRST, *(min(self.batch, rest - at) for at in range(0, rest, self.batch)))
+        return (FIRST, *(min(self.batch, rest - begin) for begin in range(0, rest, self.batch)))
 
 
 def with_suggest(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
@@ -64,10 +64,10 @@ def with_baseline(
 def with_fixed_bkb(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
     """`FixedBKB` with a width of two posterior standard deviations, without repeated arms. The
     kernel and the noise are fitted to all values before each batch, as in `suggest`."""
-    return with_baseline(partial(_fixed_bkb, table.pool.library), table, sizes, seed)
+    return with_baseline(partial(_choose_with_fixed_bkb, table.pool.library), table, sizes, seed)
 
 
-def _fixed_bkb(
+def _choose_with_fixed_bkb(
     library: Library, _: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     model, domain, key = fit(library, arms, values), Arms(library.features), jax.random.key(seed)
@@ -98,15 +98,15 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pool, levels, distributions = table.pool, table.space.levels, optuna.distributions
     space = {
-        str(at): distributions.CategoricalDistribution(range(count))
-        if at in table.space.categories
-        else distributions.IntDistribution(0, count - 1)
-        for at, count in enumerate(levels)
+        str(i): distributions.CategoricalDistribution(range(n_levels))
+        if i in table.space.categories
+        else distributions.IntDistribution(0, n_levels - 1)
+        for i, n_levels in enumerate(levels)
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a sampler is experimental
-        chooser = getattr(optuna.samplers, sampler)(seed=seed)
-    study = optuna.create_study(sampler=chooser, direction="maximize")
+        warnings.simplefilter("ignore")  # one of the samplers is experimental
+        optuna_sampler = getattr(optuna.samplers, sampler)(seed=seed)
+    study = optuna.create_study(sampler=optuna_sampler, direction="maximize")
     readings, arms = pool.readings(seed), campaigns.play(pool, sizes[:1], seed).arms.tolist()
     for arm in arms:
         point = [int(number) for number in np.unravel_index(arm, levels)]
@@ -121,16 +121,17 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
 
 
 TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
+SLOW: dict[str, Any] = dict(evaluations=100, tables=ERROR_TABLES)
 METHODS = {
-    "suggest_10": Method("jsketch, batches of 10", with_suggest, 10),
+    "suggest_10": Method("jsketch, batches of 10", with_suggest, batch=10),
     "suggest_1": Method("jsketch, one at a time", with_suggest, seeds=5, evaluations=100),
-    "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, 10),
-    "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, 10, 5),
+    "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, batch=10),
+    "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, batch=10, seeds=5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
-    "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERROR_TABLES, ("optuna", "torch")),
+    "optuna_gp": Method("Optuna GP", GP, seeds=3, packages=("optuna", "torch"), **SLOW),
     "botorch": Method(
-        *("BoTorch", partial(with_baseline, baselines.botorch_ei), 1, 2, 100, ERROR_TABLES),
-        ("botorch", "gpytorch", "torch"),
+        *("BoTorch", partial(with_baseline, baselines.botorch_ei)),
+        **SLOW | dict(seeds=2, packages=("botorch", "gpytorch", "torch")),
     ),
-    "random": Method("random", partial(with_baseline, baselines.random_candidates), 10),
+    "random": Method("random", partial(with_baseline, baselines.random_candidates), batch=10),
 }

@@ -31,13 +31,13 @@ from jsketch.bandits import BKB, GPUCB, TS, Uniform, widths
 from jsketch.loops.advance import COMPILER_OPTIONS
 from jsketch.types import Arms, PRNGKey
 
-ROUNDS, AT = 100, (10, 25, 50, 75, 100)
+ROUNDS, REPORTED_ROUNDS = 100, (10, 25, 50, 75, 100)
 # These settings were fixed before any run: rewards are in [0, 1], so that the prior of an arm's
 # mean is 0.5 ± 0.25; the noise 0.25 and two standard deviations are those of the publication. Arms
-# that differ in one of two conditions have the correlation exp(-1), and with INDEPENDENT none. Only
-# "bkb_qbar_10" was added afterwards: it keeps the inducing points that BKB drops.
+# that differ in one of two conditions have the correlation exp(-1), and none with UNCORRELATED.
+# Only "bkb_qbar_10" was added afterwards: it keeps the inducing points that BKB drops.
 PRIOR_MEAN, PRIOR_STD, DEVIATIONS = 0.5, 0.25, 2.0
-LENGTHSCALE, INDEPENDENT = 1.0, 0.01
+LENGTHSCALE, UNCORRELATED = 1.0, 0.01  # lengthscales
 LOGS = "deebo/manuscript figures/saved logs"
 RIVALS = (
     *("bayes_ucb_gaussian_c=2_assumed_sd=0.25", "bayes_ucb_gaussian_squared_c=2", "ucb1tuned"),
@@ -46,7 +46,7 @@ RIVALS = (
 
 
 class Setting(NamedTuple):
-    """A table of the checkout and its published logs."""
+    """A table of the checkout, and its published logs."""
 
     file: str
     conditions: tuple[str, ...]  # columns
@@ -83,12 +83,12 @@ def load(folder: Path, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     rewards = (percent > setting.cutoff) * 1.0 if binary else np.clip(percent / 100, 0, 1)
     codes = [pd.factorize(frame[name])[0] for name in setting.conditions]
     shape = [int(code.max()) + 1 for code in codes]
-    arms, count = np.ravel_multi_index(codes, shape), int(np.prod(shape))
-    if np.unique(np.bincount(arms, minlength=count)).size > 1 or np.isnan(percent).any():
+    arms, n_arms = np.ravel_multi_index(codes, shape), int(np.prod(shape))
+    if np.unique(np.bincount(arms, minlength=n_arms)).size > 1 or np.isnan(percent).any():
         raise ValueError(f"the arms of {setting.file} must have equally many recorded yields.")
-    levels = zip(shape, np.unravel_index(np.arange(count), shape), strict=True)
+    levels = zip(shape, np.unravel_index(np.arange(n_arms), shape), strict=True)
     features = np.hstack([np.eye(size)[level] for size, level in levels])
-    return features, rewards[np.argsort(arms, kind="stable")].reshape(count, -1)
+    return features, rewards[np.argsort(arms, kind="stable")].reshape(n_arms, -1)
 
 
 def read_log(path: Path, recorded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,17 +114,17 @@ def play(
         shuffled = jax.random.permutation(order_key, recorded, axis=1, independent=True)
 
         def step(carry: tuple[Any, Array], t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
-            state, used = carry
+            state, pulls = carry
             ask_key, tell_key = jax.random.split(jax.random.fold_in(round_key, t))
             arm = bandit.ask(state, ask_key, limit=1).index[0]
-            bounds, has_unused = bandit.confidence_bounds(state), used < recorded.shape[1]
+            bounds, has_unused = bandit.confidence_bounds(state), pulls < recorded.shape[1]
             scores = jnp.zeros(len(recorded)) if bounds is None else widths.ucb(*bounds)
             other = lax.argmax(jnp.where(has_unused, scores, -jnp.inf), 0, jnp.int32)
             arm = jnp.where(has_unused[arm], arm, other)
-            reward = shuffled[arm, used[arm]]
-            scaled = (reward[None] - PRIOR_MEAN) / PRIOR_STD
-            state, info = bandit.tell(state, checks.single_query(arm), scaled, tell_key)
-            return (state, used.at[arm].add(1)), (arm, reward, info.overflow | info.nonfinite)
+            reward = shuffled[arm, pulls[arm]]
+            standardized = (reward[None] - PRIOR_MEAN) / PRIOR_STD
+            state, info = bandit.tell(state, checks.single_query(arm), standardized, tell_key)
+            return (state, pulls.at[arm].add(1)), (arm, reward, info.overflow | info.nonfinite)
 
         start = bandit.init(Arms(features), init_key), jnp.zeros(len(recorded), jnp.int32)
         return lax.scan(step, start, jnp.arange(rounds))[1]
@@ -132,13 +132,13 @@ def play(
     return jax.vmap(run)(keys)
 
 
-def bandits_of(setting: Setting, arms: int) -> dict[str, Any]:
-    """The algorithms of this library, for rewards in units of PRIOR_STD."""
-    lengthscale = LENGTHSCALE if len(setting.conditions) > 1 else INDEPENDENT
+def bandits_of(setting: Setting, n_arms: int) -> dict[str, Any]:
+    """The algorithms of this library, for rewards standardized by the prior."""
+    lengthscale = LENGTHSCALE if len(setting.conditions) > 1 else UNCORRELATED
     common: dict[str, Any] = dict(
         regularization=(setting.noise_std / PRIOR_STD) ** 2,
         width=widths.Bayesian(DEVIATIONS),
-        capacity=arms,
+        capacity=n_arms,
     )
     # one sample of the posterior
     sample = common | dict(width=widths.Bayesian(1.0), scale=1.0)
@@ -148,9 +148,9 @@ def bandits_of(setting: Setting, arms: int) -> dict[str, Any]:
         "ts": TS(kernels.Gaussian(lengthscale), **sample, batch=1),
         "uniform": Uniform(),
     }
-    if lengthscale == INDEPENDENT:
+    if lengthscale == UNCORRELATED:
         return bandits | dict(bkb_qbar_10=BKB(kernels.Gaussian(lengthscale), **common, qbar=10.0))
-    return bandits | dict(gp_ucb_independent=GPUCB(kernels.Gaussian(INDEPENDENT), **common))
+    return bandits | dict(gp_ucb_independent=GPUCB(kernels.Gaussian(UNCORRELATED), **common))
 
 
 def metrics(
@@ -160,26 +160,27 @@ def metrics(
     pulls = arms[..., None] == np.arange(len(means))
     counts, sums = pulls.cumsum(1), (pulls * rewards[..., None]).cumsum(1)
     averages = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
-    correct = dict(top=means >= np.sort(means)[-top], best=means == means.max())
-    found = {}
+    correct_arms = dict(top=means >= np.sort(means)[-top], best=means == means.max())
+    values = {}
     for answer, scores in (("most_pulled", counts), ("highest_mean", averages)):
         answers = scores == scores.max(-1, keepdims=True)
-        for name, is_correct in correct.items():
-            found[f"{answer}_{name}"] = (answers & is_correct).sum(-1) / answers.sum(-1)
-    found["mean_reward"] = rewards.cumsum(1) / np.arange(1, arms.shape[1] + 1)
-    return found | dict(regret=(means.max() - means[arms]).cumsum(1))
+        for name, is_correct in correct_arms.items():
+            values[f"{answer}_{name}"] = (answers & is_correct).sum(-1) / answers.sum(-1)
+    values["mean_reward"] = rewards.cumsum(1) / np.arange(1, arms.shape[1] + 1)
+    return values | dict(regret=(means.max() - means[arms]).cumsum(1))
 
 
 def rows_of(labels: tuple[str, ...], values: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """A row for each round of AT: means over the simulations and half widths of intervals."""
+    """A row for each of REPORTED_ROUNDS: means over the simulations, and half widths
+    of their 95% intervals."""
     names = "table", "source", "algorithm", "simulations"
-    fixed = dict(zip(names, (*labels, len(values["regret"])), strict=True))
+    identity = dict(zip(names, (*labels, len(values["regret"])), strict=True))
     rows = []
-    for t in AT:
+    for t in REPORTED_ROUNDS:
         columns = {name: value[:, t - 1] for name, value in values.items()}
         means = {name: round(float(column.mean()), 4) for name, column in columns.items()}
         ci95 = {f"{n}_ci95": round(summaries.ci95(column), 4) for n, column in columns.items()}
-        rows.append(fixed | dict(round=t) | means | ci95)
+        rows.append(identity | dict(round=t) | means | ci95)
     return rows
 
 

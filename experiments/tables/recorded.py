@@ -40,9 +40,9 @@ class Space(NamedTuple):
     factor: float  # a value is factor * (metric - perfect); the factor of an error is negative
 
 
-HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", 0.0, -1.0)
-HPOBENCH = Space((10, 10, 3, 10, 10), (), "val_acc", 1.0, 100.0)
-NAS = Space((5,) * 6, tuple(range(6)), "val_acc", 100.0, 1.0)
+HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", perfect=0.0, factor=-1.0)
+HPOBENCH = Space((10, 10, 3, 10, 10), (), "val_acc", perfect=1.0, factor=100.0)
+NAS = Space((5,) * 6, tuple(range(6)), "val_acc", perfect=100.0, factor=1.0)
 # sha256 of the files of the package
 HPOLIB_FILES = {
     "protein_structure": "583e6b45d18d1cd38dc2d823f3567724d92e451694fe82c5c89f80790a5ec620",
@@ -104,8 +104,8 @@ def load(name: str) -> Table:
 
 def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]) -> Table:
     """The table of records {text with a digit for each hyperparameter: {metric: readings}}."""
-    digits = np.array([[int(digit) for digit in key] for key in records])
-    rows = np.ravel_multi_index(tuple(digits.T), space.levels)
+    points = np.array([[int(digit) for digit in key] for key in records])
+    rows = np.ravel_multi_index(tuple(points.T), space.levels)
     readings = [record[space.metric] for record in records.values()]
     repeats = np.full((int(np.prod(space.levels)), max(map(len, readings))), np.nan)
     for row, numbers in zip(rows, readings, strict=True):
@@ -116,10 +116,10 @@ def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]
 
 def features(space: Space) -> tuple[np.ndarray, list[Columns]]:
     """(features [A, d], columns) of all points of a grid, in the order of the rows of a table."""
-    numbers = np.unravel_index(np.arange(np.prod(space.levels)), space.levels)
+    indices = np.unravel_index(np.arange(np.prod(space.levels)), space.levels)
     parts, columns = [], []
-    for at, (number, count) in enumerate(zip(numbers, space.levels, strict=True)):
-        is_category = at in space.categories
-        parts.append(np.eye(count)[number] if is_category else number[:, None])
-        columns.append(Columns("category", count) if is_category else Columns("numbers", 1))
+    for i, (level, n_levels) in enumerate(zip(indices, space.levels, strict=True)):
+        is_category = i in space.categories
+        parts.append(np.eye(n_levels)[level] if is_category else level[:, None])
+        columns.append(Columns("category", n_levels) if is_category else Columns("numbers", 1))
     return np.hstack(parts), columns

@@ -26,7 +26,7 @@ from experiments.pools import baselines
 from experiments.results import environment, outputs
 from jsketch.suggest import suggest
 
-INPUTS, OBSERVED, BATCH, NOISE = 8, 500, 96, 0.1
+DIMENSION, N_OBSERVED, BATCH, NOISE = 8, 500, 96, 0.1
 # method: (chooser of `baselines`, batch)
 METHODS: dict[str, tuple[str | None, int]] = {
     "jsketch": (None, BATCH),
@@ -43,22 +43,22 @@ CPU_LIMIT_STATUS = -signal.SIGXCPU  # the exit status of a process that used up 
 
 
 def measure(method: str, count: int) -> dict[str, Any]:
-    """Seconds, CPU seconds and peak memory of a batch in this process."""
-    random = np.random.default_rng(0)
-    features = random.random((count, INPUTS))
-    arms = random.choice(count, OBSERVED, replace=False)
-    values = np.sin(4 * features[arms]).sum(1) + NOISE * random.standard_normal(OBSERVED)
+    """Seconds, CPU seconds and peak memory of a batch among `count` candidates in this process."""
+    rng = np.random.default_rng(0)
+    features = rng.random((count, DIMENSION))
+    arms = rng.choice(count, N_OBSERVED, replace=False)
+    values = np.sin(4 * features[arms]).sum(1) + NOISE * rng.standard_normal(N_OBSERVED)
     chooser, batch = METHODS[method]
     if chooser is None:
-        _, first = time_call(lambda: suggest(features, arms, values, batch=batch))
+        _, first_call = time_call(lambda: suggest(features, arms, values, batch=batch))
         rows, numbers = time_call(lambda: suggest(features, arms, values, batch=batch).rows)
-        numbers["with_compilation"] = first["seconds"]
+        numbers["with_compilation"] = first_call["seconds"]
     else:
         choose = baselines.CHOOSERS[chooser]
         rows, numbers = time_call(lambda: choose(features, arms, values, batch, 0))
-    true = np.sin(4 * features[rows]).sum(1)
+    true_values = np.sin(4 * features[rows]).sum(1)
     return numbers | dict(
-        peak_gigabytes=environment.peak_memory() / 1e9, mean_value=float(true.mean())
+        peak_gigabytes=environment.peak_memory() / 1e9, mean_value=float(true_values.mean())
     )
 
 
@@ -76,17 +76,18 @@ def in_process(module: str, cpu_limit: int, **arguments: Any) -> dict[str, Any] 
     `cpu_limit` CPU seconds. Raises ValueError if it fails."""
     program = PROCESS.format(module)
     command = [sys.executable, "-c", program, json.dumps(arguments), str(cpu_limit)]
-    done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
-    if done.returncode == CPU_LIMIT_STATUS:
+    process = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
+    if process.returncode == CPU_LIMIT_STATUS:
         return None
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1]
+    if process.returncode:
+        reason = process.stderr.strip().splitlines()[-1]
         raise ValueError(f"{module} failed with {arguments}: {reason}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> list[str]:
-    """The lines of a Markdown table of the measurements {method: {count: measurement}}."""
+    """The lines of a Markdown table of the measurements {method: {count: measurement}}, which are
+    None beyond the `limit` of CPU seconds."""
 
     def cell(row: dict[str, Any] | None) -> str:
         if row is None:
@@ -95,11 +96,11 @@ def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> lis
         return f"{row['seconds']:.3g} s, {cpu}, {memory}"
 
     head = ["one batch: seconds, CPU seconds, peak memory", *(f"{n:,} candidates" for n in counts)]
-    found = [head, ["---"] * len(head)]
+    table = [head, ["---"] * len(head)]
     for method, by_count in rows.items():
-        first = f"{method}, batch of {METHODS[method][1]}"
-        found.append([first, *(cell(by_count[str(count)]) for count in counts)])
-    return [f"| {' | '.join(cells)} |" for cells in found]
+        label = f"{method}, batch of {METHODS[method][1]}"
+        table.append([label, *(cell(by_count[str(count)]) for count in counts)])
+    return [f"| {' | '.join(cells)} |" for cells in table]
 
 
 @cli.command
@@ -110,8 +111,8 @@ def main() -> None:
     limit_help = "CPU seconds of a process (default %(default)s)"
     parser.add_argument("--limit", type=cli.count, default=300, help=limit_help)
     options = cli.parse(parser)
-    chosen = [METHODS[method][0] for method in options.methods]
-    packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
+    choosers = [METHODS[method][0] for method in options.methods]
+    packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in choosers else ()
     versions = environment.package_versions("scikit-learn", *packages)
     config = dict(methods=options.methods, counts=options.counts, limit=options.limit)
     with outputs.results_folder(options, "tables.scale", config) as results:

@@ -32,39 +32,40 @@ from jsketch.sketch.taylor import basis_size
 
 COMPILED = ("pkawv", "nystrom_awv", "fogd")
 METHODS = (*COMPILED, "sgd_fourier", "river_linear", "river_tree")
-GENERATED, INPUTS, NOISE = "generated", 8, 0.1
-LONGEST = 10_000_000  # examples of the generated stream
-LARGEST_BASIS = 500  # Taylor features of PKAWV, whose degree is at most 3
+GENERATED, DIMENSION, NOISE = "generated", 8, 0.1
+N_GENERATED = 10_000_000  # examples of the generated stream
+MAX_FEATURES = 500  # Taylor features of PKAWV, whose degree is at most 3
 Block = tuple[np.ndarray, np.ndarray]  # inputs [k, d] and labels [k]
 
 
-def generated(examples: int) -> Iterator[Block]:
-    """The blocks of the generated stream."""
-    weights = np.random.default_rng(0).standard_normal(INPUTS)
-    for begin in range(0, examples, large_scale.CHUNK):
-        random, count = np.random.default_rng(begin + 1), min(large_scale.CHUNK, examples - begin)
-        xs = random.random((count, INPUTS))
-        ys = 0.8 * np.sin(xs @ weights) + NOISE * random.standard_normal(count)
+def generate(n: int) -> Iterator[Block]:
+    """The blocks of the generated stream of n examples."""
+    weights = np.random.default_rng(0).standard_normal(DIMENSION)
+    for begin in range(0, n, large_scale.CHUNK):
+        rng, length = np.random.default_rng(begin + 1), min(large_scale.CHUNK, n - begin)
+        xs = rng.random((length, DIMENSION))
+        ys = 0.8 * np.sin(xs @ weights) + NOISE * rng.standard_normal(length)
         yield xs, np.clip(ys, -1, 1)
 
 
-def make_forecaster(method: str, inputs: int, examples: int, lengthscale: float) -> Any:
+def make_forecaster(method: str, dimension: int, n: int, lengthscale: float) -> Any:
     """One of the compiled forecasters, with the settings of `large_scale`."""
-    degree = max(k for k in (1, 2, 3) if basis_size(inputs, k) <= LARGEST_BASIS)
+    degree = max(k for k in (1, 2, 3) if basis_size(dimension, k) <= MAX_FEATURES)
     names = dict(pkawv=f"taylor_{degree}", nystrom_awv="nystrom", fogd="fogd")
     settings = dict(regularization=1.0, mu=1.0, beta=1.0, eps=0.5, awv=True)
     config = dict(method=names[method], lengthscale=lengthscale, **settings)
-    return large_scale.make_forecaster(config, inputs, examples)
+    return large_scale.make_forecaster(config, dimension, n)
 
 
-def predictions_of_sgd(blocks: Iterable[Block], inputs: int, lengthscale: float) -> Iterator[Any]:
+def sgd_predictions(blocks: Iterable[Block], dimension: int, lengthscale: float) -> Iterator[Any]:
+    """The predictions of scikit-learn's SGDRegressor on random Fourier features of each block."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import SGDRegressor
 
     gamma = 0.5 / lengthscale**2
-    features = RBFSampler(gamma=gamma, n_components=large_scale.FREQUENCIES, random_state=0)
-    # the random features depend only on the number of inputs
-    model, features = SGDRegressor(random_state=0), features.fit(np.zeros((1, inputs)))
+    features = RBFSampler(gamma=gamma, n_components=large_scale.N_FREQUENCIES, random_state=0)
+    # the random features depend on the dimension of the inputs only
+    model, features = SGDRegressor(random_state=0), features.fit(np.zeros((1, dimension)))
     for xs, ys in blocks:
         yield np.concatenate(list(large_scale.predict_sgd(model, features, xs, ys)))
 
@@ -83,18 +84,18 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
     this process. Reading or generating the examples is included."""
     lengthscale = 4.0 if name == "susy" else 1.0
     if name == GENERATED:
-        n, inputs = examples or LONGEST, INPUTS
-        blocks: Callable[[], Iterable[Block]] = partial(generated, n)
+        n, dimension = examples or N_GENERATED, DIMENSION
+        blocks: Callable[[], Iterable[Block]] = partial(generate, n)
     else:
         data = streams.load_stream(name, "authors", data_dir, limit=examples)
-        n, inputs = data.xs.shape
+        n, dimension = data.xs.shape
         blocks = partial(loops.chunks, data.xs, data.ys, large_scale.CHUNK)
 
     def predictions(source: Iterable[Block]) -> Iterator[Any]:
         if method == "sgd_fourier":
-            yield from predictions_of_sgd(source, inputs, lengthscale)
+            yield from sgd_predictions(source, dimension, lengthscale)
         elif method in COMPILED:
-            forecaster = make_forecaster(method, inputs, n, lengthscale)
+            forecaster = make_forecaster(method, dimension, n, lengthscale)
             for forecasts, _ in loops.prequential(forecaster, source, jax.random.key(0)):
                 yield np.asarray(forecasts.prediction)
         else:
@@ -103,17 +104,17 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
                 yield list(drift.river_predictions(model, xs, ys))
 
     if method in COMPILED:
-        # a growing dictionary compiles until the end of a pass
+        # an untimed pass compiles; a dictionary that grows compiles until the end of a pass
         first_pass = blocks() if method == "nystrom_awv" else islice(blocks(), 2)
         deque(predictions(first_pass), maxlen=0)
-    began, began_cpu = time.perf_counter(), time.process_time()
+    start, cpu_start = time.perf_counter(), time.process_time()
     source, labels = tee(blocks())
     loss = average_loss(predictions(source), labels)
     return dict(
         examples=n,
         average_loss=loss,
-        seconds=time.perf_counter() - began,
-        cpu_seconds=time.process_time() - began_cpu,
+        seconds=time.perf_counter() - start,
+        cpu_seconds=time.process_time() - cpu_start,
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
 

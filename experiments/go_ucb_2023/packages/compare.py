@@ -34,13 +34,13 @@ Value = Callable[[np.ndarray], float]  # a noisy value at x [d], to be maximised
 SKOPT = {"skopt_ei": "EI", "skopt_pi": "PI", "skopt_lcb": "LCB"}
 SKOPT_PACKAGES = ("scikit-optimize", "scikit-learn")
 GAMMA = "_gamma"  # suffix of the methods with the priors of the paper's time
-KINDS = ("botorch_ei", "botorch_pi", "botorch_ucb")
-BOTORCH = (*KINDS, *(f"{name}{GAMMA}" for name in KINDS))
+ACQUISITIONS = ("botorch_ei", "botorch_pi", "botorch_ucb")
+BOTORCH = (*ACQUISITIONS, *(f"{name}{GAMMA}" for name in ACQUISITIONS))
 BOTORCH_PACKAGES = ("botorch", "gpytorch", "torch")
 NAMES = (*SKOPT, *BOTORCH)
 # BoTorch has no defaults for these; the numbers are from the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
-DIGITS = 5
+DIGITS = 5  # of the numbers in summary.json
 
 
 def run_skopt(
@@ -49,8 +49,8 @@ def run_skopt(
     """All points [n + steps, d] of one run on the box [d, 2] that starts with x [n, d], y [n]."""
     from skopt import Optimizer
 
-    sides, kind = [tuple(side) for side in box.tolist()], SKOPT[name]
-    optimizer = Optimizer(sides, acq_func=kind, n_initial_points=len(x), random_state=seed)
+    sides, acquisition = [tuple(side) for side in box.tolist()], SKOPT[name]
+    optimizer = Optimizer(sides, acq_func=acquisition, n_initial_points=len(x), random_state=seed)
     optimizer.tell(x.tolist(), (-y).tolist())  # scikit-optimize minimises
     points = list(x)
     for _ in range(steps):
@@ -82,8 +82,8 @@ def run_botorch(
 
 
 def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
-    """The acquisition function of a GP with BoTorch's default kernel and priors, fitted to all
-    values."""
+    """The acquisition function of a GP with BoTorch's default kernel, and its default or earlier
+    priors, fitted to all values."""
     from botorch import acquisition
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
@@ -91,28 +91,28 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     from botorch.models.utils import gpytorch_modules
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    inputs, priors = points.shape[1], {}
+    dimension, priors = points.shape[1], {}
     if name.endswith(GAMMA):
-        priors["covar_module"] = gpytorch_modules.get_matern_kernel_with_gamma_prior(inputs)
+        priors["covar_module"] = gpytorch_modules.get_matern_kernel_with_gamma_prior(dimension)
         priors["likelihood"] = gpytorch_modules.get_gaussian_likelihood_with_gamma_prior()
     transforms = dict(
-        input_transform=Normalize(inputs, bounds=bounds), outcome_transform=Standardize(1)
+        input_transform=Normalize(dimension, bounds=bounds), outcome_transform=Standardize(1)
     )
     gp = SingleTaskGP(points, values, **priors, **transforms)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
     if name.startswith("botorch_ucb"):
         return acquisition.UpperConfidenceBound(gp, beta=BETA)
-    kind = dict(
+    make = dict(
         botorch_ei=acquisition.LogExpectedImprovement,
         botorch_ei_gamma=acquisition.ExpectedImprovement,
         botorch_pi=acquisition.ProbabilityOfImprovement,
         botorch_pi_gamma=acquisition.ProbabilityOfImprovement,
     )[name]
-    return kind(gp, best_f=values.max())
+    return make(gp, best_f=values.max())
 
 
 def summarise(regret: np.ndarray, uniform: float) -> dict[str, Any]:
-    """The entry of a method with regrets [S, n + T] in summary.json."""
+    """The entry of a method with regrets [S, n + T] in summary.json (see `synthetic.summarise`)."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
@@ -140,8 +140,8 @@ def regrets_of_figure_2(folder: Path, function: str, seeds: int) -> dict[str, np
 
 def configure(function: str, name: str) -> dict[str, Any]:
     """The configuration on which the runs of one method on one function depend."""
-    _, n, t = synthetic.FUNCTIONS[function]
-    config = dict(function=function, algorithm=name, inputs=20, n=n, T=t, root_seed=0)
+    _, n, steps = synthetic.FUNCTIONS[function]
+    config = dict(function=function, algorithm=name, inputs=20, n=n, T=steps, root_seed=0)
     packages = SKOPT_PACKAGES if name in SKOPT else BOTORCH_PACKAGES
     config |= dict(noise_std=synthetic.NOISE_STD, packages=environment.package_versions(*packages))
     if name in BOTORCH:
@@ -155,11 +155,11 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
     initial = loops.run(UniformBox(initial=n), problem, keys_of(0, [seed])[0], n)
-    exact = jax.jit(problem.value)
-    noise = np.random.default_rng(seed)
+    exact_value = jax.jit(problem.value)
+    rng = np.random.default_rng(seed)
 
     def value(x: np.ndarray) -> float:
-        return float(exact(jnp.asarray(x))) + synthetic.NOISE_STD * float(noise.normal())
+        return float(exact_value(jnp.asarray(x))) + synthetic.NOISE_STD * float(rng.normal())
 
     box = np.stack([np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)], axis=1)
     start = time.perf_counter()
@@ -179,13 +179,14 @@ def main() -> None:
     parser.add_argument("--figure2", type=Path, default=folder, help=help_text)
     options = cli.parse(parser)
     config = configurations(configure, options)
-    ours = {f: regrets_of_figure_2(options.figure2, f, options.seeds) for f in options.functions}
+    folder, seeds = options.figure2, options.seeds
+    figure_2 = {f: regrets_of_figure_2(folder, f, seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
-        runs_by_function = load_or_run(options.out, config, options.seeds, make, options.workers)
+        runs_by_function = load_or_run(options.out, config, seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            rows = {n: summarise(regret, uniform) for n, regret in ours[function].items()}
+            rows = {n: summarise(regret, uniform) for n, regret in figure_2[function].items()}
             for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
                 rows[name] = summarise(regret, uniform)
@@ -199,5 +200,5 @@ def main() -> None:
                 table += tidy.runs_of(dict(problem=function, algorithm=name), arrays)
         summary = dict(config=config, seeds=options.seeds, functions=functions)
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
-    for function, part in functions.items():
-        summaries.print_table(function, part["algorithms"])
+    for function, entry in functions.items():
+        summaries.print_table(function, entry["algorithms"])
