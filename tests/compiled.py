@@ -14,7 +14,7 @@ DEFAULTS = {
 
 
 def default_flags_jit(function, **options):
-    """jax.jit with XLA's default flags, or with those of the session if JSKETCH_DEFAULT_FLAGS=0."""
+    """jax.jit with XLA's default flags, or the session's flags if JSKETCH_DEFAULT_FLAGS=0."""
     use_defaults = os.environ.get("JSKETCH_DEFAULT_FLAGS") != "0"
     flags = os.environ.get("XLA_FLAGS", "") if use_defaults else ""
     defaults = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}

@@ -34,7 +34,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # or two for each test. Counting them takes 50 ms. A worker with MAX_MAPS maps uses 6 GB of memory
 MAPS = Path("/proc/self/maps")
 MAX_MAPS = 48_000
-SECONDS = 5.0  # between two counts
+COUNT_INTERVAL = 5.0  # seconds
 last_count = [time.monotonic()]
 
 
@@ -47,8 +47,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def drop_compiled_programs():
+    """Frees compiled programs after a test when they hold more than MAX_MAPS memory maps."""
     yield
-    if time.monotonic() - last_count[0] > SECONDS and MAPS.exists():
+    if time.monotonic() - last_count[0] > COUNT_INTERVAL and MAPS.exists():
         last_count[0] = time.monotonic()
         if MAPS.read_bytes().count(b"\n") > MAX_MAPS:
             jax.clear_caches()
@@ -56,7 +57,7 @@ def drop_compiled_programs():
 
 @pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
 def accelerator(request, monkeypatch):
-    """Makes the test trace the program of a CPU, or that of an accelerator."""
+    """Runs the test twice: JAX traces the program of a CPU, or the program of an accelerator."""
     monkeypatch.setattr("jsketch.devices.on_accelerator", lambda: request.param)
     return request.param
 

@@ -27,25 +27,25 @@ def ridge(gram, ys, lam, awv):
     return np.array([regression(gram, ys, t, lam, awv) for t in range(len(ys))])
 
 
-def spans(gram, joined, least=0.0, cut=1e-18):
-    """(a list, whose entry m has the features [n,r] of all examples: orthonormal coordinates in the
-    span of the first m points of `joined`; the residuals / k(x,x) of the points when they join).
-    Points with residuals of at most `least`, and pivots of at most `cut` times the largest k(x,x),
-    are left out."""
-    features, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
+def spans(gram, joined, min_residual=0.0, cut=1e-18):
+    """Returns (features, residuals). features[m] [n,r] are the coordinates of all examples in an
+    orthonormal basis of the span of the first m points of `joined`. The residual of a point, when
+    it joins, is divided by k(x,x). A point whose residual is at most `min_residual` is left out, as
+    is a pivot of at most `cut` times the largest k(x,x)."""
+    features, dictionary, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
         residuals.append(float((gram[j, j] - features[-1][j] @ features[-1][j]) / gram[j, j]))
-        inside += [j] * (residuals[-1] > least)
-        features.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
+        dictionary += [j] * (residuals[-1] > min_residual)
+        features.append(pivoted(gram, dictionary, cut * np.max(np.diag(gram)))[0])
     return features, np.array(residuals)
 
 
 def n_joined(joined, count):
-    """The number of points of `joined` up to and including example t, for t < `count`, [count]."""
+    """For each example t < `count`, the number of points of `joined` up to and including t."""
     return np.searchsorted(joined, np.arange(count), side="right")
 
 
-def on_a_dictionary(ys, joined, features, lam, awv):
+def ridge_on_dictionary(ys, joined, features, lam, awv):
     """`ridge` with each example projected on the span of the points that have joined when it is
     predicted; `features` are from `spans`."""
     projected = [z @ z.T for z in features]
@@ -65,7 +65,7 @@ def leverages(ys, joined, features, lam):
     return np.array(values)
 
 
-def forgetting(ys, joined, features, lam, awv):
+def forgetting_ridge(ys, joined, features, lam, awv):
     """Ridge regression with each example projected on the span of the points that have joined when
     it arrives. Two examples have the inner product of their projections on the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
@@ -80,10 +80,10 @@ def kors_probabilities(gram, joined, mu, beta, eps, authors_code):
     noise mu p, or with `authors_code` mu p^2."""
     probabilities, joined_probabilities = [], []
     for t in range(len(gram)):
-        inside = [j for j in joined if j < t]
+        dictionary = [j for j in joined if j < t]
         noise = np.array(joined_probabilities, LD) ** (2 if authors_code else 1) * LD(mu)
-        lower = cholesky(gram[np.ix_(inside, inside)] + np.diag(noise))
-        half = solve(lower, gram[inside, t])
+        lower = cholesky(gram[np.ix_(dictionary, dictionary)] + np.diag(noise))
+        half = solve(lower, gram[dictionary, t])
         residual = max(gram[t, t] - half @ half, LD(0))
         probabilities.append(min(LD(1), LD(beta) * (1 + LD(eps)) * residual / (LD(mu) + residual)))
         if t in joined:
@@ -103,7 +103,7 @@ def pros_n_kons(ys, joined, features, alpha, bound):
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
-    """Newton steps in explicit features; only the examples `enters` [n] change the matrix."""
+    """Newton steps in explicit features. Example t changes the matrix only if enters[t]."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
     predictions, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
     inverse = np.eye(z.shape[1], dtype=LD) / LD(alpha)
@@ -154,8 +154,9 @@ def mixture(predictions, ys, bound, rule):
             predictions_of_mixture[t] = weights @ clipped[:, t]
         else:
             likelihoods = np.exp(-rate * np.subtract.outer((-bound, bound), clipped[:, t]) ** 2)
-            below, above = -np.log(likelihoods @ weights) / rate
-            predictions_of_mixture[t] = (below - above) / (4 * bound)
+            # the generalized losses of the labels -bound and bound
+            loss_if_lowest, loss_if_highest = -np.log(likelihoods @ weights) / rate
+            predictions_of_mixture[t] = (loss_if_lowest - loss_if_highest) / (4 * bound)
         if np.isfinite(ys[t]):
             losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2
     return predictions_of_mixture

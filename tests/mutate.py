@@ -48,14 +48,14 @@ def run_tests(folder, tests):
     began = time.perf_counter()
     try:
         options = dict(cwd=folder, env=environment, timeout=60 * MINUTES)
-        done = subprocess.run(command, capture_output=True, text=True, **options)
+        process = subprocess.run(command, capture_output=True, text=True, **options)
     except subprocess.TimeoutExpired:
         return True, time.perf_counter() - began
-    if done.returncode not in (0, 1):
+    if process.returncode not in (0, 1):
         raise RuntimeError(
-            f"pytest could not run {tests}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"pytest could not run {tests}:\n{process.stdout[-2000:]}{process.stderr[-2000:]}"
         )
-    return done.returncode == 1, time.perf_counter() - began
+    return process.returncode == 1, time.perf_counter() - began
 
 
 def outcome(folder, mutation):

@@ -28,7 +28,8 @@ def exact(gram, counts, sums, lam):
 
 
 def features(gram, dictionary):
-    """Nystrom features [A, rank]; eigenvalues below m eps times the largest one are left out."""
+    """Nystrom features [A, rank] from a dictionary of m arms. Eigenvalues of at most m eps times
+    the largest one are left out."""
     values, vectors = np.linalg.eigh(gram[np.ix_(dictionary, dictionary)])
     used = values > len(dictionary) * np.finfo(float).eps * values.max()
     return gram[:, dictionary] @ (vectors[:, used] / np.sqrt(values[used]))

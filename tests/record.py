@@ -33,8 +33,8 @@ def run_all_cases():
             trace = run(bandit, jax.random.key(seed)).trace
             yield f"bandits/{name}/{seed}", (trace.arm, trace.reward, trace.batch_size)
     for name, optimiser in (cases.OPTIMISERS | {"go_ucb_default": GOUCB(initial=6)}).items():
-        on_box = loops.run(optimiser, problems.boxes.branin(), key, horizon=12)
-        yield f"boxes/{name}", (on_box.x, on_box.y)
+        box_run = loops.run(optimiser, problems.boxes.branin(), key, horizon=12)
+        yield f"boxes/{name}", (box_run.x, box_run.y)
     for name, forecaster in CASES.items():
         forecasts, _ = loops.prequential(forecaster, examples(), KEY)
         yield f"online/{name}", (forecasts.prediction,)
@@ -52,8 +52,8 @@ def run_all_cases():
     }
     for name in ("ExpectedImprovement", "Thompson", "TopTwo", "ProbabilityOfBest"):
         options[name] = dict(acquisition=getattr(acquisitions, name)())
-    for name, changed in options.items():
-        arguments = dict(candidates=x, arms=arms, values=y, batch=6, pending=[3, 5]) | changed
+    for name, changes in options.items():
+        arguments = dict(candidates=x, arms=arms, values=y, batch=6, pending=[3, 5]) | changes
         suggestion = suggest(**arguments)
         yield f"suggest/{name}", (suggestion.rows, suggestion.mean, suggestion.std)
 
@@ -66,12 +66,12 @@ def make(path):
 
 def compare(first, second):
     before, after = np.load(first), np.load(second)
-    different = sorted(set(before.files) ^ set(after.files))
+    changed_names = sorted(set(before.files) ^ set(after.files))
     for name in sorted(set(before.files) & set(after.files)):
         if not np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f"):
-            different.append(name)
-    print(f"{len(before.files)} arrays, {len(different)} differ", *different, sep="\n  ")
-    sys.exit(bool(different))
+            changed_names.append(name)
+    print(f"{len(before.files)} arrays, {len(changed_names)} differ", *changed_names, sep="\n  ")
+    sys.exit(bool(changed_names))
 
 
 if __name__ == "__main__":

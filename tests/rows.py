@@ -18,8 +18,8 @@ def check_refusals(rows):
 
 
 def failing(numbers, error, function):
-    """(a function that calls `function`, except that call number n raises `error` for each n of
-    `numbers`; a list of the calls: the first argument, or a dictionary of named arguments)."""
+    """Returns a function that calls `function`, but raises `error` in the calls `numbers` (from 1),
+    and a list of the first arguments of all calls, or dictionaries of their named arguments."""
     calls = []
 
     def fail_or_call(*values, **named):

@@ -21,12 +21,12 @@ ASK = jax.jit(lambda bandit, state, key=KEY: bandit.ask(state, key))
 TELL = jax.jit(lambda bandit, state, *evaluations: bandit.tell(state, *evaluations))
 
 
-def after_each(bandit, x, rewards, new):
-    """(states, posteriors at `new`, infos) after each of the rewards at x, stacked."""
+def after_each(bandit, x, rewards, new_points):
+    """(states, posteriors at `new_points`, infos) after each of the rewards at x, stacked."""
 
     def step(state, evaluation):
         state, info = bandit.tell(state, *evaluation)
-        return state, (state, bandit.posterior(state, jnp.asarray(new)), info)
+        return state, (state, bandit.posterior(state, jnp.asarray(new_points)), info)
 
     evaluations = jnp.asarray(x), jnp.asarray(rewards), jax.random.split(KEY, len(x))
     return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
@@ -56,10 +56,11 @@ class Problem:
         return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(dictionary, 32))
 
 
-def rkhs_problem(key, kernel, arms, noise, norm):
-    """A random function of this norm on uniform arms [arms,2]."""
+def rkhs_problem(key, kernel, n_arms, noise, norm):
+    """A random function of this norm on uniform arms [A,2]."""
     x_key, f_key = jax.random.split(key)
-    return problems.rkhs_draw(f_key, kernel, jax.random.uniform(x_key, (arms, 2)), noise, norm=norm)
+    x = jax.random.uniform(x_key, (n_arms, 2))
+    return problems.rkhs_draw(f_key, kernel, x, noise, norm=norm)
 
 
 @cache
@@ -101,7 +102,7 @@ def batch_of(p, ratio, **options):
 
 
 def bounds(p, batch):
-    """(global bounds [B], local ones [B,A] from k~, local ones from e) after each pick."""
+    """Bounds after each pick: global [B], local [B,A] from the full and the embedded covariance."""
     _, full, embedded, _, _ = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]

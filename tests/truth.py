@@ -75,8 +75,8 @@ def pivoted(matrix, chosen, cut):
     return np.array(coordinates, LD).reshape(-1, len(matrix)).T, np.array(pivots, float)
 
 
-def perturbed(matrix, random, size=16.0):
-    """The matrix m plus random symmetric errors of at most `size` EPS sqrt(m_ii m_jj)."""
+def perturbed(matrix, random, ulps=16.0):
+    """The matrix m plus random symmetric errors of at most `ulps` EPS sqrt(m_ii m_jj)."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
-    return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)
+    return matrix + ulps * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

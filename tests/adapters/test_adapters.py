@@ -33,7 +33,7 @@ both_forecasters = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
 RIDGE = SklearnRegressor(
     online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256)
 )
-SKLEARN_RAISES = {
+ERRORS_OF_CHECKS = {
     # a NaN label counts as missing and is accepted
     "check_supervised_y_no_nan": AssertionError,
     # arrays of other libraries need a variable that is set before SciPy is imported
@@ -46,8 +46,8 @@ SKLEARN_RAISES = {
     [pytest.param(check, id=check.func.__name__) for _, check in estimator_checks_generator(RIDGE)],
 )
 def test_checks_of_scikit_learn(check):
-    raises = SKLEARN_RAISES.get(check.func.__name__)
-    with pytest.raises(raises) if raises else nullcontext():
+    error = ERRORS_OF_CHECKS.get(check.func.__name__)
+    with pytest.raises(error) if error else nullcontext():
         check(RIDGE)
 
 
@@ -78,14 +78,14 @@ def test_partial_fit_has_the_predictions_of_prequential(forecaster):
 
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
-    """`test_checks_of_scikit_learn` covers names of columns, labels in a column, and pickles."""
+    """Constant labels have the score 0 of scikit-learn."""
     xs, ys = examples(n=48)
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
     with pytest.raises(ValueError, match="in the same order"):
         model.partial_fit(table[["b", "a"]], ys)
     assert model.live_.received == 48
-    assert model.score(table, np.ones(48)) == 0.0  # as in scikit-learn
+    assert model.score(table, np.ones(48)) == 0.0
 
 
 def test_parameters_are_set_by_their_nested_names():
@@ -101,10 +101,10 @@ def test_parameters_are_set_by_their_nested_names():
     # a new forecaster is set before its fields
     copied = clone(model).set_params(forecaster__features__degree=3, forecaster=TAYLOR)
     assert copied.forecaster.features.degree == 3 and model.forecaster.kernel.lengthscale == 2.0
-    for part in ("", "forecaster__", "forecaster__kernel__", names[0] + "__", "seed__"):
-        message = f"'{part}lam' is no parameter; the parameters are .*kernel__lengthscale"
+    for prefix in ("", "forecaster__", "forecaster__kernel__", names[0] + "__", "seed__"):
+        message = f"'{prefix}lam' is no parameter; the parameters are .*kernel__lengthscale"
         with pytest.raises(ValueError, match=message):
-            model.set_params(seed=6, **{f"{part}lam": 1})
+            model.set_params(seed=6, **{f"{prefix}lam": 1})
     assert model.seed == 5
 
 
@@ -121,8 +121,8 @@ CHECKS_THAT_CHANGE_FEATURES = {f"check_{kind}_features" for kind in KINDS}
 )
 def test_checks_of_river(check):
     """A kernel compares points with the same inputs, so that changed features are refused."""
-    refused = pytest.raises(ValueError, match="must have the features of the first")
-    with refused if check.__name__ in CHECKS_THAT_CHANGE_FEATURES else nullcontext():
+    refusal = pytest.raises(ValueError, match="must have the features of the first")
+    with refusal if check.__name__ in CHECKS_THAT_CHANGE_FEATURES else nullcontext():
         check(RIVER.clone())
 
 
@@ -132,7 +132,7 @@ def test_learn_one_has_the_predictions_of_prequential(forecaster):
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
     model, predictions = RiverRegressor(forecaster), []
     for t, ((a, b), y) in enumerate(zip(xs, ys, strict=True)):
-        x = {"a": a, "b": b} if t % 2 == 1 else {"b": b, "a": a}
+        x = {"a": a, "b": b} if t % 2 == 1 else {"b": b, "a": a}  # in any order
         predictions.append(model.predict_one(x))
         assert model.learn_one(x, y) is None
     np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
@@ -156,8 +156,8 @@ def test_copies_are_independent():
 
 def test_a_refused_example_does_not_fix_the_features():
     model = RiverRegressor(EXACT)
-    refused = [({"a": 1.0}, np.inf), ({"a": np.nan}, 1.0), ({"c": "x", "d": 1.0}, 1.0), ({}, 1.0)]
-    for x, y in refused:
+    examples = [({"a": 1.0}, np.inf), ({"a": np.nan}, 1.0), ({"c": "x", "d": 1.0}, 1.0), ({}, 1.0)]
+    for x, y in examples:
         with pytest.raises(ValueError):
             model.learn_one(x, y)
     assert model.predict_one({"z": 1.0}) == 0  # a prediction does not fix the features either
@@ -173,8 +173,8 @@ def test_a_refused_example_does_not_fix_the_features():
 
 def test_mistakes_have_messages():
     x, y = examples(n=48)
-    fitted, changed = (SklearnRegressor(TAYLOR).fit(x, y) for _ in range(2))
-    changed.set_params(forecaster=EXACT)
+    fitted, reset = (SklearnRegressor(TAYLOR).fit(x, y) for _ in range(2))
+    reset.set_params(forecaster=EXACT)
     river = RiverRegressor(TAYLOR)
     river.learn_one({"a": 1.0, "b": 2.0}, 0.5)
     rows = (
@@ -183,7 +183,7 @@ def test_mistakes_have_messages():
         (lambda: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
         (lambda: fitted.predict(x[:, :1]), "expecting 2 features"),
         (lambda: fitted.partial_fit(x * np.nan, y), "contains NaN"),
-        (lambda: changed.partial_fit(x, y), "changed after"),
+        (lambda: reset.partial_fit(x, y), "changed after"),
         (lambda: river.predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda: river.learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
@@ -200,8 +200,8 @@ def test_mistakes_have_messages():
 )
 def test_each_adapter_needs_its_own_package_only(monkeypatch, package, adapter, other_adapter):
     monkeypatch.setitem(sys.modules, package, None)  # the package then cannot be imported
-    for loaded in ("river", "scikit_learn"):
-        monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")
+    for module in ("river", "scikit_learn"):
+        monkeypatch.delitem(sys.modules, f"jsketch.adapters.{module}")
     with pytest.raises(ImportError, match=f"{adapter} needs .*pip install"):
         getattr(jsketch.adapters, adapter)
     assert getattr(jsketch.adapters, other_adapter).__name__ == other_adapter

@@ -1,5 +1,5 @@
-"""Adapters of `suggest` with the interfaces of Optuna and scikit-optimize. Some tests need these
-packages: pip install optuna scikit-optimize."""
+"""Adapters of `suggest` with the interfaces of Optuna and scikit-optimize. Without these packages
+some tests are skipped: pip install optuna scikit-optimize."""
 
 import sys
 
@@ -20,26 +20,27 @@ def f(x):
     return float((x[0] - 0.3) ** 2 + x[1] ** 2)
 
 
-def campaign(optimizer, rounds):
-    for _ in range(rounds):
+def campaign(optimizer, n_batches):
+    """The result after batches of 3 points."""
+    for _ in range(n_batches):
         points = optimizer.ask(n_points=3)
         result = optimizer.tell(points, [f(x) for x in points])
     return result
 
 
 def test_a_pool_is_minimised():
-    """The first batch is that of `suggest`."""
+    """The first batch is the batch of `suggest`."""
     optimizer = PoolOptimizer(POOL, random_state=3)
-    result = campaign(optimizer, 5)
+    result = campaign(optimizer, n_batches=5)
     values = np.array([f(x) for x in POOL])
     assert result.fun <= np.sort(values)[1] and result.fun == f(result.x) == min(result.func_vals)
     assert len(result.x_iters) == 15 and len(set(optimizer.rows)) == 15
-    first = suggest.suggest(POOL, batch=3, key=jax.random.fold_in(jax.random.key(3), 0))
-    assert optimizer.rows[:3] == first.rows.tolist()
+    first_batch = suggest.suggest(POOL, batch=3, key=jax.random.fold_in(jax.random.key(3), 0))
+    assert optimizer.rows[:3] == first_batch.rows.tolist()
 
 
 def test_ask_repeats_its_points_until_a_value_and_they_are_then_pending():
-    """The value of a point that is twice in the pool belongs to the pending one of its rows. NaN is
+    """If a point is in two rows of the pool, its value belongs to the row that is pending. NaN is
     the value of a failed evaluation."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
@@ -47,8 +48,8 @@ def test_ask_repeats_its_points_until_a_value_and_they_are_then_pending():
     assert points == optimizer.ask(4) and optimizer.ask() == optimizer.ask()
     optimizer.tell(points[:2], [f(points[0]), np.nan])
     assert optimizer.get_result().x == points[0]
-    later = optimizer.ask(4)
-    assert not any(point in points for point in later)
+    new_points = optimizer.ask(4)
+    assert not any(point in points for point in new_points)
     optimizer.tell(POOL[7], 0.5)
     assert optimizer.Xi[-1] == POOL[7].tolist()
     with pytest.raises(ValueError, match="is not a row of the candidates"):
@@ -82,10 +83,10 @@ def test_invalid_points_values_and_options_are_refused():
 def test_a_pool_optimizer_has_the_interface_of_scikit_optimize():
     """One loop drives both optimizers, and their results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
-    ours = PoolOptimizer(POOL)
-    theirs = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
-    for optimizer in (ours, theirs):
-        result = campaign(optimizer, 2)
+    pool_optimizer = PoolOptimizer(POOL)
+    box_optimizer = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
+    for optimizer in (pool_optimizer, box_optimizer):
+        result = campaign(optimizer, n_batches=2)
         assert len(result.x_iters) == len(result.func_vals) == len(optimizer.yi) == 6
         assert f(result.x) == pytest.approx(result.fun) and len(optimizer.Xi) == 6
         assert len(optimizer.ask()) == 2
@@ -108,8 +109,8 @@ def test_a_missing_optuna_is_named(monkeypatch):
 
 
 def test_an_optuna_study_chooses_rows_of_a_pool(optuna):
-    """Until the pool is empty no row is suggested twice. Failed and running trials are not
-    suggested again, and the direction of the study is respected."""
+    """No row is suggested twice, neither after a failed trial nor during a running one, and a study
+    without rows raises. With direction="maximize" a large value is found."""
 
     def objective(trial):
         row = trial.suggest_int("row", 0, len(POOL) - 1)
@@ -119,8 +120,7 @@ def test_an_optuna_study_chooses_rows_of_a_pool(optuna):
         return f(POOL[row])
 
     study = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=1))
-    running = study.ask()
-    running_row = running.suggest_int("row", 0, len(POOL) - 1)
+    running_row = study.ask().suggest_int("row", 0, len(POOL) - 1)
     study.optimize(objective, n_trials=14, catch=FloatingPointError)
     rows = [trial.params["row"] for trial in study.trials]
     assert len(set(rows)) == 15 and rows[0] == running_row
@@ -153,14 +153,14 @@ def test_optuna_studies_with_unusual_trials_or_parameters(optuna):
     """Infinite values are ignored, enqueued trials are pending, and a parameter with another name
     or range is refused."""
 
-    def study(objective, trials):
-        created = optuna.create_study(sampler=adapters.OptunaSampler(POOL))
-        created.optimize(objective, n_trials=trials)
-        return created
+    def run_study(objective, n_trials):
+        study = optuna.create_study(sampler=adapters.OptunaSampler(POOL))
+        study.optimize(objective, n_trials=n_trials)
+        return study
 
     last = len(POOL) - 1
-    infinite = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
-    assert len({trial.params["row"] for trial in infinite.trials}) == 4
+    study = run_study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
+    assert len({trial.params["row"] for trial in study.trials}) == 4
     queued_study = optuna.create_study(
         sampler=adapters.OptunaSampler(POOL, exclude=range(4, last + 1))
     )
@@ -169,11 +169,11 @@ def test_optuna_studies_with_unusual_trials_or_parameters(optuna):
     trials = [queued_study.ask() for _ in range(4)]
     assert [trial.suggest_int("row", 0, last) for trial in trials] == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r'does not hold every row: suggest_int\("row", 0, 39\)'):
-        study(lambda trial: trial.suggest_int("row", 0, 1), 5)
+        run_study(lambda trial: trial.suggest_int("row", 0, 1), 5)
     with pytest.raises(ValueError, match=r'another range of rows: suggest_int\("row", 0, 39\)'):
-        study(lambda trial: trial.suggest_int("row", 0, 99), 2)
+        run_study(lambda trial: trial.suggest_int("row", 0, 99), 2)
     with pytest.raises(ValueError, match="no trial of the study has the parameter"):
-        study(lambda trial: trial.suggest_int("number", 0, last), 2)
+        run_study(lambda trial: trial.suggest_int("number", 0, last), 2)
     with pytest.raises(ValueError, match="pending is not an option here"):
         adapters.OptunaSampler(POOL, pending=[3])
 
@@ -210,29 +210,29 @@ def test_an_optuna_study_without_candidates_finds_good_parameters(optuna):
 
 
 def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
-    """Samplers with equal seeds stand for processes that share a storage. The second sampler
-    chooses a row before the choice of the first one is stored."""
-    last, rows = len(POOL) - 1, []
+    """Samplers with equal seeds stand for processes that share a storage. The fast sampler chooses
+    a row before the choice of the slow one is stored."""
+    last, rows_of_fast = len(POOL) - 1, []
 
-    class Slow(adapters.OptunaSampler):
+    class SlowSampler(adapters.OptunaSampler):
         def _choose_row(self, study, trial, search_space):
-            chosen = super()._choose_row(study, trial, search_space)
-            if not rows:
-                rows.append(other.ask().suggest_int("row", 0, last))
-            return chosen
+            row = super()._choose_row(study, trial, search_space)
+            if not rows_of_fast:
+                rows_of_fast.append(fast_study.ask().suggest_int("row", 0, last))
+            return row
 
     two_rows = dict(exclude=range(2, last + 1), seed=1)
-    slow = optuna.create_study(sampler=Slow(POOL, **two_rows))
-    other = optuna.load_study(
-        study_name=slow.study_name,
-        storage=slow._storage,
+    slow_study = optuna.create_study(sampler=SlowSampler(POOL, **two_rows))
+    fast_study = optuna.load_study(
+        study_name=slow_study.study_name,
+        storage=slow_study._storage,
         sampler=adapters.OptunaSampler(POOL, **two_rows),
     )
-    assert slow.ask().suggest_int("row", 0, last) == 1 - rows[0]
+    assert slow_study.ask().suggest_int("row", 0, last) == 1 - rows_of_fast[0]
     first_points = set()
     for _ in range(2):
-        other.sampler = adapters.OptunaSampler(seed=1)
-        first_points.add(other.ask().suggest_float("x", 0, 1))
+        fast_study.sampler = adapters.OptunaSampler(seed=1)
+        first_points.add(fast_study.ask().suggest_float("x", 0, 1))
     assert len(first_points) == 2
     # combinations are repeated if there are fewer of them than trials
     small_study = optuna.create_study(sampler=adapters.OptunaSampler())
@@ -243,9 +243,9 @@ def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
     small_study.ask()
     assert small_study.ask().suggest_int("n", 1, 3) in (1, 2, 3)
     # the values of all earlier trials may lie outside the range
-    outside = optuna.create_study(sampler=adapters.OptunaSampler())
+    queued_study = optuna.create_study(sampler=adapters.OptunaSampler())
     for _ in range(6):
-        outside.enqueue_trial({"x": 9.0})
+        queued_study.enqueue_trial({"x": 9.0})
     with pytest.warns(UserWarning, match="out of range"):
-        outside.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=8)
-    assert all(0 <= trial.params["x"] <= 1 for trial in outside.trials[6:])
+        queued_study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=8)
+    assert all(0 <= trial.params["x"] <= 1 for trial in queued_study.trials[6:])

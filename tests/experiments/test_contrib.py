@@ -43,13 +43,13 @@ METHODS = dict(
 @pytest.mark.parametrize("name", list(METHODS))
 def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     [table] = EXPERIMENTS[name].measurements
-    sent, runs = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}, []
+    messages, runs = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}, []
     for method in METHODS[name]:
         for seed in range(2):
-            # values 0.5 and 0.7: mean 0.6, interval 12.706 sd / sqrt(2) = 1.2706 (Student's)
+            # the values 0.5 and 0.7 have the mean 0.6 and Student's interval 12.706 * 0.1 = 1.2706
             numbers = dict.fromkeys(table.fields, 0.5 + 0.2 * seed)
             runs.append(run("squares", method, seed, **numbers))
-            runs[-1].arrays.update(sent)
+            runs[-1].arrays.update(messages)
     folder = results_folder(tmp_path / name, name, runs)
     head, *rows = claims.measurement_rows(claims.read(folder), table)
     assert head == ["problem", "method", *(title for title, _ in table.fields.values())]

@@ -15,7 +15,7 @@ from jsketch.suggest.tables import command_line, results
 from jsketch.suggest.tables import main as suggest
 
 
-def names(folder):
+def file_names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -41,9 +41,9 @@ def test_an_error_ends_a_command_with_one_line(error, code, monkeypatch):
     def main():
         raise error
 
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         main()
-    assert ended.value.code == code
+    assert exit_info.value.code == code
     monkeypatch.setenv(command_line.TRACEBACK, "1")
     if isinstance(error, Exception):
         with pytest.raises(type(error)):
@@ -73,12 +73,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         raise error
 
     monkeypatch.setattr(step, fail)
-    with pytest.raises(type(error)) as caught:
+    with pytest.raises(type(error)) as error_info:
         store.write_json(path, 2)
     monkeypatch.undo()
-    assert path.read_text() == "1\n" and names(tmp_path) == ["a.json"]
+    assert path.read_text() == "1\n" and file_names(tmp_path) == ["a.json"]
     if isinstance(error, OSError):  # the error of fsync itself names no file
-        assert caught.value.filename == str(path)
+        assert error_info.value.filename == str(path)
 
 
 def test_links_and_modes_of_files_are_kept(tmp_path):
@@ -91,7 +91,7 @@ def test_links_and_modes_of_files_are_kept(tmp_path):
     files.write(link, b"new")
     assert link.is_symlink() and target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o640
-    assert names(tmp_path) == ["a.csv", "real"] and names(tmp_path / "real") == ["a.csv"]
+    assert file_names(tmp_path) == ["a.csv", "real"] and file_names(tmp_path / "real") == ["a.csv"]
     files.write(tmp_path / "b", b"")
     umask = os.umask(0)
     os.umask(umask)
@@ -123,7 +123,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="file exists: .* --overwrite"):
         command_line.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
+    assert (tmp_path / "file").read_text() == "kept" and file_names(tmp_path / "a" / "b") == []
     # the error names the folder, and not the temporary file in it
     monkeypatch.setattr(tempfile, "TemporaryFile", raise_full_disk)
     for check in (

@@ -13,7 +13,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
 
 @pytest.fixture(autouse=True)
-def commit(monkeypatch):
+def commits(monkeypatch):
     """Names of commits. The last one is the present commit."""
     names = ["one"]
     monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
@@ -66,11 +66,11 @@ def test_a_run_resumes_and_can_be_extended(tmp_path, capsys):
 def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, words):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ValueError, match=words) as caught:
+    contents = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=words) as error_info:
         session(tmp_path, **changes)
-    assert "another --out, or --overwrite" in str(caught.value)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert "another --out, or --overwrite" in str(error_info.value)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == contents
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
     assert first_value(tmp_path) == 1.0  # until the new tables are written
     name = changes.get("experiment", "tiny")
@@ -83,10 +83,10 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
 
 
-def test_results_of_another_commit_are_replaced_with_overwrite_only(tmp_path, commit):
+def test_results_of_another_commit_are_replaced_with_overwrite_only(tmp_path, commits):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
-    commit.append("two")
+    commits.append("two")
     words = r"of this configuration \(commit was one, is now two\): --keep resumes"
     with pytest.raises(ValueError, match=words):
         session(tmp_path)
@@ -98,10 +98,10 @@ def test_results_of_another_commit_are_replaced_with_overwrite_only(tmp_path, co
     assert first_value(tmp_path) == 2.0
 
 
-def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
+def test_runs_of_another_commit_may_be_kept(tmp_path, commits):
     """--keep refuses another configuration. An unfinished folder needs no option."""
     session(tmp_path, seeds=1, value=1.0)
-    commit.append("two")
+    commits.append("two")
     words = "commit was one, is now two; bkb horizon was 10, is now 20"
     with pytest.raises(ValueError, match=words):
         session(tmp_path, dict(bkb=dict(horizon=20, chosen=["x"])), keep=True)
@@ -110,7 +110,7 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     assert set(table.curves["value"]) == {1.0, 2.0}
     assert table.provenance["commits_of_runs"] == ["one", "two"]
     session(tmp_path / "unfinished", seeds=1, finish=False)
-    commit.append("three")
+    commits.append("three")
     session(tmp_path / "unfinished")
     assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["three", "two"]
 

@@ -40,10 +40,10 @@ def compute_results(tmp_path, frame, more=""):
 def test_effects_are_averages_over_the_library(tmp_path):
     """The effect of largest range comes first; intervals are those of the joint posterior."""
     results = compute_results(tmp_path, reactions())
-    result = factors.effects(results)
-    ranges = [np.ptp(effect.mean) for effect in result]
-    assert result[0].factor.name == "Ligand" and ranges == sorted(ranges, reverse=True)
-    for effect in result:
+    effects = factors.effects(results)
+    ranges = [np.ptp(effect.mean) for effect in effects]
+    assert effects[0].factor.name == "Ligand" and ranges == sorted(ranges, reverse=True)
+    for effect in effects:
         for i, label in enumerate(effect.factor.labels):
             rows = np.flatnonzero(effect.factor.level == i)
             words = reactions()[effect.factor.name].astype(str)[rows]
@@ -54,7 +54,7 @@ def test_effects_are_averages_over_the_library(tmp_path):
             assert 0 < effect.std[i] < results.predicted.std[rows].mean()
     covariance = joint_covariance(results)
     np.testing.assert_allclose(results.predicted.std**2, np.diag(covariance), rtol=1e-6)
-    for effect in result:
+    for effect in effects:
         rows = np.flatnonzero(effect.factor.level == 0)
         variance = covariance[np.ix_(rows, rows)].mean()
         assert effect.std[0] == pytest.approx(variance**0.5, rel=1e-6)
@@ -63,14 +63,16 @@ def test_effects_are_averages_over_the_library(tmp_path):
 def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
     """The quantiles of the intervals are those of Student's distribution."""
     results = compute_results(tmp_path, reactions())
-    wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
-    right, all_rows = wrong._replace(mean=wrong.observed), np.arange(18)
-    many = right._replace(at=np.arange(10_000))
-    assert len(right.at) == 12
+    observed, std = results.left_out.observed, results.left_out.std
+    three_off = results.left_out._replace(mean=observed + 3 * std)
+    no_error = results.left_out._replace(mean=observed)
+    no_error_of_10_000 = no_error._replace(at=np.arange(10_000))
+    assert len(no_error.at) == 12
     quantile, normal = stats.t.ppf(0.95, [2, 2499])
     assert normal == pytest.approx(1.645, abs=1e-3)
-    for left_out, factor in ((wrong, 3 * quantile), (right, quantile), (many, normal)):
-        mean, low, high = results._replace(left_out=left_out).intervals(all_rows)
+    cases = (three_off, 3 * quantile), (no_error, quantile), (no_error_of_10_000, normal)
+    for left_out, factor in cases:
+        mean, low, high = results._replace(left_out=left_out).intervals(np.arange(18))
         half_width = factor * results.predicted.value_std
         np.testing.assert_allclose(mean, results.predicted.mean)
         np.testing.assert_allclose([low, high], [mean - half_width, mean + half_width], rtol=1e-9)
@@ -82,13 +84,13 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.goals.argmax()] == 2  # KOAc, XPhos at 60 C
-    lucky = inputs._replace(
+    with_repeats = inputs._replace(
         arms=np.append(inputs.arms, [6, 6, 7]),
         goals=np.append(inputs.goals, [90.0, 10.0, 70.0]),
         measured=np.append(inputs.measured, [90.0, 10.0, 70.0]),
     )
     gain = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)
-    results = results._replace(inputs=lucky, gain=results.gain._replace(**gain))
+    results = results._replace(inputs=with_repeats, gain=results.gain._replace(**gain))
     assert messages.verdict(results).startswith("Continue: the best is 70 (r7: KOAc, ")
     assert "expected to gain 4 (90% interval: 4 to 4)." in messages.verdict(results)
     results.options.tolerance = 6.0
@@ -111,13 +113,13 @@ def test_every_kind_of_column_has_its_factors(tmp_path):
     frame = library(60).assign(seq=["".join("ACDEF"[i * k % 5] for k in (1, 2)) for i in range(60)])
     frame["print"] = [f"{i:06b}" for i in range(60)]
     options = parse([write(tmp_path / "l.csv", frame), "--protein", "seq", "--bits", "print"])
-    result = {factor.name: factor for factor in factors.factors(read(options))}
-    assert set(result) == {"size", "mass", "seq[1]", "seq[2]"}
-    size, site = result["size"], result["seq[2]"]
+    by_name = {factor.name: factor for factor in factors.factors(read(options))}
+    assert set(by_name) == {"size", "mass", "seq[1]", "seq[2]"}
+    size, site = by_name["size"], by_name["seq[2]"]
     assert len(size.labels) <= factors.RANGES and " to " in size.labels[0]
     low, high = (float(word) for word in size.labels[0].split(" to "))
-    inside = frame["size"][size.level == 0]
-    assert low - 0.01 <= inside.min() and inside.max() <= high + 0.01
+    numbers = frame["size"][size.level == 0]
+    assert low - 0.01 <= numbers.min() and numbers.max() <= high + 0.01
     assert site.labels == list("ACDEF") and len(site.columns) == 5 + 3
     assert [site.labels[i] for i in site.level[:3]] == ["A", "D", "F"]
 
@@ -128,8 +130,8 @@ def test_cells_of_a_grid_hold_the_best_values(goal, best):
     options = parse(["x.csv", *goal.split()])
     goals = goal_of(options, values)
     row, column = np.array([0, 0, 0, 1]), np.array([1, 1, 1, 0])
-    result = pictures._best_of_cells(row, column, values, goals, (2, 2))
-    np.testing.assert_array_equal(result, [[np.nan, best], [1.0, np.nan]])
+    cells = pictures._best_of_cells(row, column, values, goals, (2, 2))
+    np.testing.assert_array_equal(cells, [[np.nan, best], [1.0, np.nan]])
 
 
 def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
@@ -147,13 +149,13 @@ def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
         pictures.effect(results, effect, (0, 70), "")
     pictures.leave_one_out(results)
     pictures.grid(results, *(effect.factor for effect in effects[:2]))
-    *others, grid = (figure.axes[0] for figure in figures)
-    ligand, base, heat, parity = (axes.dataLim for axes in others)
+    *plots, grid = (figure.axes[0] for figure in figures)
+    ligand, base, heat, parity = (axes.dataLim for axes in plots)
     assert ligand.x0 == base.x0 == heat.y0 == parity.x0 == grid.images[0].get_array().min() == 0
 
 
 def test_a_page_of_categories_has_a_grid_and_effects(tmp_path):
-    """It has no map. Without values it has neither predictions nor effects."""
+    """The page has no map. Without values it has neither predictions nor effects."""
     more = f"--report {tmp_path / 'page.html'} --same 'T (C)'"
     results = compute_results(tmp_path, reactions(), more)
     page.write(results)

@@ -31,21 +31,21 @@ def test_exponents_are_those_of_the_closed_forms(gamma):
 def test_the_slope_of_a_power_is_its_exponent_with_its_error():
     """Mean regrets 3 n^0.4 have the exponent 0.4, with no error when all seeds agree."""
     counts = [256, 512, 1024]
-    agreed = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)
-    assert rates.slope(counts, agreed) == pytest.approx((0.4, 0.0), abs=1e-12)
+    regrets = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)
+    assert rates.slope(counts, regrets) == pytest.approx((0.4, 0.0), abs=1e-12)
     # for seeds that grow as n^0.2 and n^0.6 the exponent of the mean is between, and has an error
-    mixed = 3 * np.power(np.array(counts)[:, None], [0.2, 0.2, 0.6, 0.6])
-    exponent, error = rates.slope(counts, mixed)
+    regrets = 3 * np.power(np.array(counts)[:, None], [0.2, 0.2, 0.6, 0.6])
+    exponent, error = rates.slope(counts, regrets)
     assert 0.2 < exponent < 0.6 and error > 0.02
 
 
 def test_widths_of_the_methods_are_those_of_the_papers():
-    c = dict(width="theory", ratio=2.0, lengthscale=1.0, regularization=0.01, noise_std=0.1)
-    c |= dict(norm_bound=1.0, delta=0.1, qbar=2.0, horizon=10)
+    config = dict(width="theory", ratio=2.0, lengthscale=1.0, regularization=0.01, noise_std=0.1)
+    config |= dict(norm_bound=1.0, delta=0.1, qbar=2.0, horizon=10)
     evidence = widths.exact_evidence(jnp.array(5.0), jnp.array(3.0), jnp.array(1.0))
 
     def width(name, **changes):
-        bandit = methods.ALGORITHMS[name](c | changes)
+        bandit = methods.ALGORITHMS[name](config | changes)
         factor = 2**0.5 if name.startswith("gp_bucb") else 1.0
         return factor * widths.confidence_width(bandit, evidence)
 
@@ -55,23 +55,26 @@ def test_widths_of_the_methods_are_those_of_the_papers():
     np.testing.assert_allclose(width("gp_bucb_sqrt"), 2**0.5 * beta)
     beta_of_code = 0.1 * 1.0 + 0.1 * np.sqrt(3 + np.log(10))
     np.testing.assert_allclose(width("gp_bucb", width="code"), 2**0.5 * beta_of_code)
-    rules = {methods.width_of(n, c).function for n in ("bkb", "bbkb_global", "bbkb_global_local")}
+    rules = {
+        methods.width_of(n, config).function for n in ("bkb", "bbkb_global", "bbkb_global_local")
+    }
     assert rules == {widths.bkb_paper.function, widths.bbkb_paper.function}
 
 
-def curves(power=1.5, seeds=3):
+def curves(power=1.5):
+    """{algorithm: (t, values of 3 seeds)}."""
     t = np.unique(np.geomspace(1, 1000, 50).astype(int))
-    scale = np.linspace(0.9, 1.1, seeds)[:, None]
+    scale = np.linspace(0.9, 1.1, 3)[:, None]
     return {"bkb": (t, scale * 0.01 * t**power), "gp_ucb": (t, scale * 0.001 * t**2.0)}
 
 
 def test_slopes_are_those_of_the_last_decade():
     t = np.arange(1, 101)
     assert summaries.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
-    bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)
-    assert summaries.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
+    curve = np.where(t < 10, 1.0, (t / 10.0) ** 2)
+    assert summaries.log_slope(t, curve) == pytest.approx(2, abs=1e-12)  # the last decade counts
     order = np.random.default_rng(0).permutation(100)
-    assert summaries.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
+    assert summaries.log_slope(t[order], curve[order]) == pytest.approx(2, abs=1e-12)
     assert np.isnan(summaries.log_slope(t, np.zeros(100)))
 
 
@@ -98,5 +101,5 @@ def test_every_figure_is_a_png_and_an_svg_and_reproducible(tmp_path, name, optio
     for file in files:
         getattr(plots, name)(file, curves(0.5), "a title", *options)
     assert sorted(path.name for path in files[0].parent.iterdir()) == ["x.png", "x.svg"]
-    one, two = (path.with_suffix(".svg").read_bytes() for path in files)
-    assert one == two and b"<dc:date>" not in one
+    first_svg, second_svg = (path.with_suffix(".svg").read_bytes() for path in files)
+    assert first_svg == second_svg and b"<dc:date>" not in first_svg

@@ -29,12 +29,12 @@ VALUES = np.array([1.0, 0.2, 0.6, 0.1])[LEVELS[:, 0]] * LEVELS[:, 1] + FEATURES[
 POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
-def loop(sizes, seed):
+def arms_of_loop(sizes, seed):
     """The arms of a campaign in which every batch is the one that `suggest` returns."""
     arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
     for size in sizes[1:]:
-        found = suggest(POOL.library, arms, VALUES[arms], batch=size, acquisition=UCB)
-        arms += found.rows.tolist()
+        suggestion = suggest(POOL.library, arms, VALUES[arms], batch=size, acquisition=UCB)
+        arms += suggestion.rows.tolist()
     return arms
 
 
@@ -52,7 +52,7 @@ def test_campaigns_equal_a_plain_loop_over_suggest(tmp_path):
     for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
         assert read_campaign.arms.tolist() == campaign.arms.tolist()
         assert read_campaign.seconds == campaign.seconds
-        assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
+        assert campaign.arms.tolist() == arms_of_loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
 
@@ -68,9 +68,9 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     random_arms = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
     assert random_arms[:8].tolist() == campaign.arms[:8].tolist()
     assert set(random_arms) == set(range(70))
-    bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
+    pool = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="bits has fingerprints or failed evaluations"):
-        baselines.play(bits, (4, 3), 0, forest)
+        baselines.play(pool, (4, 3), 0, forest)
 
 
 def test_ties_count_for_the_share_of_the_best_candidates():
@@ -93,15 +93,15 @@ def test_an_evaluation_reads_one_of_the_repeats_of_its_candidate():
     readings = np.stack([pool.readings(seed) for seed in range(40)])
     assert [set(column) for column in readings.T] == [{1, 3}, {4}, {5, 6, 7}]
     np.testing.assert_array_equal(readings[3], pool.readings(3))
-    noisy = POOL._replace(repeats=np.stack([VALUES, VALUES - 1], 1))
-    received = []
+    pool = POOL._replace(repeats=np.stack([VALUES, VALUES - 1], 1))
+    values_of_calls = []
 
     def choose(features, arms, values, batch, seed):
-        received.append(values)
+        values_of_calls.append(values)
         return np.setdiff1d(np.arange(70), arms)[:batch]
 
-    campaign = baselines.play(noisy, (30, 5), 2, choose)
-    np.testing.assert_array_equal(received[0], noisy.readings(2)[campaign.arms[:30]])
+    campaign = baselines.play(pool, (30, 5), 2, choose)
+    np.testing.assert_array_equal(values_of_calls[0], pool.readings(2)[campaign.arms[:30]])
     np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
 
@@ -124,10 +124,10 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     assert end.gain == np.delete(truth, arms).max() - truth[gains[1].best]
     assert end.too_early == (end.gain > end.tolerance)
     # within the tolerance of an upper bound, the verdict names the best measured candidate
-    first, values = arms[:5], VALUES[arms[:5]]
-    bounded = gains[1]._replace(best=int(first[values.argmin()]), limit=0.0)
-    monkeypatch.setattr(stopping, "possible_gain", lambda *args, **options: bounded)
-    gain = np.delete(truth, first).max() - truth[first[values.argmax()]]
+    first_arms, values = arms[:5], VALUES[arms[:5]]
+    gain_at_bound = gains[1]._replace(best=int(first_arms[values.argmin()]), limit=0.0)
+    monkeypatch.setattr(stopping, "possible_gain", lambda *args, **options: gain_at_bound)
+    gain = np.delete(truth, first_arms).max() - truth[first_arms[values.argmax()]]
     assert calibration.campaign(problem, 3).gain == gain
     monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
     assert calibration.campaign(problem, 3) == calibration.End(20)
@@ -136,16 +136,16 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
 
 
 def test_coverage_is_the_share_of_values_inside_their_intervals():
-    """The share is that of all candidates without a value, or of the suggested ones."""
+    """The shares are among all candidates without a value, and among the suggested ones."""
     f = np.cos(3 * FEATURES[:, -1]) + VALUES
     problem = calibration.Problem(POOL.library, f, f, ())
-    of_all, of_batch = intervals.coverage(problem, 24, 1)
+    share_of_all, share_of_batch = intervals.coverage(problem, 24, 1)
     arms = np.random.default_rng(1).permutation(70)[:24]
     suggestion = suggest(POOL.library, arms, f[arms], batch=8, key=jax.random.key(1))
     predicted = predict(POOL.library, arms, f[arms], suggestion.model)
     left_out = leave_one_out(POOL.library, arms, f[arms], suggestion.model)
     half_width = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
-    without_value = np.setdiff1d(np.arange(70), arms)
-    inside = {row for row in without_value if abs(f[row] - predicted.mean[row]) <= half_width[row]}
-    assert 0.8 < of_all == pytest.approx(len(inside) / 46)
-    assert of_batch == np.mean([row in inside for row in suggestion.rows])
+    is_covered = np.abs(f - predicted.mean) <= half_width
+    covered_rows = {row for row in np.setdiff1d(np.arange(70), arms) if is_covered[row]}
+    assert 0.8 < share_of_all == pytest.approx(len(covered_rows) / 46)
+    assert share_of_batch == np.mean([row in covered_rows for row in suggestion.rows])

@@ -12,6 +12,7 @@ KEYS = jax.random.split(jax.random.key(0), 6)
 
 
 def play(name, recorded, rounds):
+    """(arms, rewards) of 6 runs over 4 arms with recorded rewards [4,R]."""
     features = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1.0]])
     bandit = reactions.bandits_of(SETTING, len(recorded))[name]
     arms, rewards, failed = reactions.play(bandit, features, recorded, KEYS, rounds)
@@ -23,20 +24,20 @@ def test_the_metrics_agree_with_a_replay_of_the_picks():
     means = np.array([0.1, 0.9, 0.35, 0.8])
     arms, rewards = play("gp_ucb", np.repeat(means[:, None], 40, axis=1), 30)
     np.testing.assert_allclose(rewards, means[arms])
-    found = reactions.metrics(arms, rewards, means, top=2)
+    metrics = reactions.metrics(arms, rewards, means, top=2)
     for run in range(len(arms)):
         for t in range(1, 31):
             pulled, counts = np.unique(arms[run, :t], return_counts=True)
             most_pulled = pulled[counts == counts.max()]
             share = np.isin(most_pulled, [1, 3]).mean()
-            assert found["most_pulled_top"][run, t - 1] == share
-            assert found["most_pulled_best"][run, t - 1] == (most_pulled == 1).mean()
+            assert metrics["most_pulled_top"][run, t - 1] == share
+            assert metrics["most_pulled_best"][run, t - 1] == (most_pulled == 1).mean()
             best_so_far = pulled[means[pulled].argmax()]
-            assert found["highest_mean_best"][run, t - 1] == (best_so_far == 1)
+            assert metrics["highest_mean_best"][run, t - 1] == (best_so_far == 1)
     gaps = 0.9 - means
     counts = np.stack([(arms == arm).sum(1) for arm in range(4)], axis=1)
-    np.testing.assert_allclose(found["regret"][:, -1], counts @ gaps)
-    assert (found["most_pulled_best"][:, -1] == 1).all() and found["regret"][:, -1].max() < 5
+    np.testing.assert_allclose(metrics["regret"][:, -1], counts @ gaps)
+    assert (metrics["most_pulled_best"][:, -1] == 1).all() and metrics["regret"][:, -1].max() < 5
 
 
 @pytest.mark.parametrize("name", ["bkb", "ts", "uniform"])

@@ -14,7 +14,7 @@ from experiments import claims, commands
 from experiments.report import main as report
 from experiments.results import environment, store, tidy
 
-EXPERIMENTS = [part for paper in report.PAPERS for part in paper.experiments]
+EXPERIMENTS = [experiment for paper in report.PAPERS for experiment in paper.experiments]
 RESULTS = environment.ROOT / "results"
 CLAIMS = [claim for paper in report.PAPERS for claim in paper.claims]
 ABALONE, CADATA, TUNING = "bbkb_2020/abalone", "bbkb_2020/cadata", "go_ucb_2023/tuning"
@@ -60,12 +60,12 @@ def generated_results(root, **replaced):
 
 def outcomes(root, folder=ABALONE):
     """{statement: outcome} of the claims with a case of the folder, judged by that case only."""
-    found = {}
+    results = {}
     for claim in CLAIMS:
         for case in claim.cases:
             if case.folder == folder:
-                found[claim.statement] = claims.judge(claim._replace(cases=(case,)), root)
-    return found
+                results[claim.statement] = claims.judge(claim._replace(cases=(case,)), root)
+    return results
 
 
 def checked_page(out):
@@ -104,18 +104,18 @@ def test_a_claim_is_judged_by_all_of_its_cases(tmp_path, decisions, verdict, not
 
 
 def test_verdicts_follow_from_the_numbers(tmp_path):
-    less_regret = "BBKB has the smallest regret on Abalone and Cadata."
-    less_time = "BBKB takes only a fraction of BKB's time."
-    found = outcomes(generated_results(tmp_path))
-    assert found[less_regret].verdict == found[less_time].verdict == "confirmed"
-    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[less_regret].numbers[0]
-    assert "GP-UCB: 0.2000 ± 0.0000" in found[less_regret].numbers[0]
-    found = outcomes(generated_results(tmp_path, gp_ucb=(0.05,), bkb=(0.2, 1.5)))
-    assert found[less_regret].verdict == found[less_time].verdict == "differs"
+    claim_of_regret = "BBKB has the smallest regret on Abalone and Cadata."
+    claim_of_time = "BBKB takes only a fraction of BKB's time."
+    results = outcomes(generated_results(tmp_path))
+    assert results[claim_of_regret].verdict == results[claim_of_time].verdict == "confirmed"
+    assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in results[claim_of_regret].numbers[0]
+    assert "GP-UCB: 0.2000 ± 0.0000" in results[claim_of_regret].numbers[0]
+    results = outcomes(generated_results(tmp_path, gp_ucb=(0.05,), bkb=(0.2, 1.5)))
+    assert results[claim_of_regret].verdict == results[claim_of_time].verdict == "differs"
 
 
 @pytest.mark.parametrize(
-    ("centre", "half", "leads", "tied"),
+    ("centre", "half_width", "leads", "is_tie"),
     [
         (0.3, 0.2, True, False),
         # an interval below 0.05 is no lead
@@ -127,21 +127,20 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
         (-0.3, 0.2, False, False),
     ],
 )
-def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half, leads, tied):
-    clear = (1.0, 0.1)
-    assert claims.leads([clear, (centre, half)], 0.05) is leads
-    assert claims.all_near_zero([(0.0, 0.01), (centre, half)], 0.02) is tied
+def test_the_same_intervals_decide_a_lead_and_a_tie(centre, half_width, leads, is_tie):
+    assert claims.leads([(1.0, 0.1), (centre, half_width)], 0.05) is leads
+    assert claims.all_near_zero([(0.0, 0.01), (centre, half_width)], 0.02) is is_tie
 
 
 def test_intervals_of_few_runs_have_wide_quantiles():
     # quantiles of Student's distribution for 1 and 4 degrees of freedom
     assert claims.mean_interval([0.0, 2.0]) == pytest.approx((1, 12.706), rel=1e-4)
-    five = claims.mean_interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert five == pytest.approx((3, 2.776 * np.sqrt(2.5 / 5)), rel=1e-3)
+    interval = claims.mean_interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert interval == pytest.approx((3, 2.776 * np.sqrt(2.5 / 5)), rel=1e-3)
     assert np.isnan(claims.mean_interval([1.0])[1])
     # Wilson's interval for 9 of 10, as in tables
-    centre, half = claims.probability_interval(9, 10)
-    assert (centre - half, centre + half) == pytest.approx((0.5958, 0.9821), abs=1e-4)
+    centre, half_width = claims.probability_interval(9, 10)
+    assert (centre - half_width, centre + half_width) == pytest.approx((0.5958, 0.9821), abs=1e-4)
 
 
 def test_an_interval_that_contains_the_bound_decides_nothing():
@@ -153,9 +152,9 @@ def test_an_interval_that_contains_the_bound_decides_nothing():
 def test_missing_results_are_named(tmp_path):
     algorithms = dict(uniform=algorithm_summary(1.0), bkb=algorithm_summary(0.2))
     store.write_json(tmp_path / CADATA / "summary.json", dict(algorithms=algorithms))
-    missing = outcomes(tmp_path, CADATA)["BBKB takes only a fraction of BKB's time."]
-    assert missing.verdict == "not decidable here"
-    assert missing.numbers == ("Cadata: This run has none of bbkb_global, bbkb_global_local.",)
+    outcome = outcomes(tmp_path, CADATA)["BBKB takes only a fraction of BKB's time."]
+    assert outcome.verdict == "not decidable here"
+    assert outcome.numbers == ("Cadata: This run has none of bbkb_global, bbkb_global_local.",)
     for outcome in outcomes(tmp_path, "go_ucb_2023/synthetic").values():
         assert outcome.verdict == "not decidable here" and "no summary.json" in outcome.numbers[0]
     with pytest.raises(FileNotFoundError, match="run an experiment first"):
@@ -194,23 +193,24 @@ def saved_page(tmp_path_factory):
 def test_the_page_of_the_saved_results_is_complete(saved_page):
     out, parts = saved_page
     page, pictures = checked_page(out)
-    files = [f"{part.folder}/{file}" for part in EXPERIMENTS for file in part.figures]
+    files = [f"{e.folder}/{file}" for e in EXPERIMENTS for file in e.figures]
     assert pictures == [f"figures/{file}" for file in files if (RESULTS / file).is_file()]
     text = unescape(page)
     sections = re.findall(r"<section.*?</section>", text, flags=re.DOTALL)
-    made_sections = [section for part in parts for section in part.sections]
-    for section, shown in zip(made_sections, sections, strict=True):
-        assert section.experiment.title in shown and section.command in shown
+    expected_sections = [section for part in parts for section in part.sections]
+    for section, html in zip(expected_sections, sections, strict=True):
+        assert section.experiment.title in html and section.command in html
     verdicts = re.findall(r'<tr><td><span class="verdict [a-z-]+">([a-z ]+)<', text)
-    found = [outcome for part in parts for outcome in part.outcomes]
-    assert verdicts == [outcome.verdict for outcome in found]
-    for claim, _, numbers, _ in found:
-        shown = (claim.place, claim.statement, claim.rule, claim.why, *numbers)
-        assert all(words in text for words in shown)
-    counts = Counter(outcome.verdict for outcome in found)
+    results = [outcome for part in parts for outcome in part.outcomes]
+    assert verdicts == [outcome.verdict for outcome in results]
+    for claim, _, numbers, _ in results:
+        phrases = (claim.place, claim.statement, claim.rule, claim.why, *numbers)
+        assert all(phrase in text for phrase in phrases)
+    counts = Counter(outcome.verdict for outcome in results)
     assert counts["unreadable"] == 0 and counts["not decidable here"] <= 6
     # each claim that differs has a cause, or the page states that it is unknown
-    assert all(len(o.claim.cause) >= 40 or o.claim.cause == claims.CAUSE_UNKNOWN for o in found)
+    causes = [outcome.claim.cause for outcome in results]
+    assert all(len(cause) >= 40 or cause == claims.CAUSE_UNKNOWN for cause in causes)
 
 
 def test_recorded_verdicts_are_those_of_the_saved_results(saved_page):
@@ -239,11 +239,11 @@ def test_the_archive_has_the_runs_and_the_rules_of_all_claims(saved_page, tmp_pa
 
 def test_claims_name_folders_and_modules_that_exist():
     by_folder = commands.commands_by_folder()
-    folders = {part.folder for part in EXPERIMENTS}
+    folders = {experiment.folder for experiment in EXPERIMENTS}
     assert len(folders) == len(EXPERIMENTS)
     cases = [case for claim in CLAIMS for case in claim.cases]
     assert {case.folder for case in cases} <= folders
     assert {folder for case in cases for folder in case.other_folders} <= by_folder.keys()
-    for part in EXPERIMENTS:
-        assert part.figures or part.tables or part.measurements
-        assert importlib.util.find_spec(by_folder[part.folder].module)
+    for experiment in EXPERIMENTS:
+        assert experiment.figures or experiment.tables or experiment.measurements
+        assert importlib.util.find_spec(by_folder[experiment.folder].module)

@@ -58,14 +58,14 @@ def test_every_saved_result_of_a_paper_has_its_command():
         assert command.module.split(".")[1] == commands.EXPERIMENTS.get(paper, paper)
 
 
-@pytest.mark.parametrize("small", [False, True], ids=["whole", "quick"])
-def test_experiments_accept_the_options_of_their_commands(monkeypatch, small):
+@pytest.mark.parametrize("is_quick", [False, True], ids=["whole", "quick"])
+def test_experiments_accept_the_options_of_their_commands(monkeypatch, is_quick):
     def stop():
         raise Parsed
 
     monkeypatch.setattr(cli, "set_up_jax", stop)
     for command in COMMANDS.values():
-        arguments = quick.shrink(command).arguments if small else command.arguments
+        arguments = quick.shrink(command).arguments if is_quick else command.arguments
         monkeypatch.setattr(sys, "argv", [command.module, *arguments])
         with pytest.raises(Parsed):
             importlib.import_module(command.module).main()
@@ -86,12 +86,11 @@ def test_missing_data_files_are_listed(tmp_path):
 
 
 def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
-    """Runs `reproduce` on four commands of this test in place of those of the READMEs, and returns
-    the folders that were run and the exit status. outcomes: {folder: exit status of its
-    command, or "interrupt"}."""
+    """Runs `reproduce` on four commands in place of the READMEs' commands. Returns the folders that
+    were run and the exit status. outcomes: {folder: exit status of its command, or "interrupt"}."""
     ran = []
 
-    def run(given, log, changes):
+    def execute(command, log, changes):
         if log is None:
             ran.append("report")
             return 0
@@ -114,7 +113,7 @@ def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
         ],
     )
     monkeypatch.setattr(commands, "paper_commands", lambda paper: by_paper.get(paper, []))
-    monkeypatch.setattr(reproduce, "execute", run)
+    monkeypatch.setattr(reproduce, "execute", execute)
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)
     common = ("--out", str(tmp_path / "out"), "--data-dir", str(data))
@@ -160,10 +159,10 @@ def test_finished_results_are_kept_after_an_interrupt(tmp_path, monkeypatch, cap
 def test_figures_of_the_papers_are_found_by_name():
     assert commands.figures_in("# Figures 3 and 4: a search; Figures 5 to 7") == (3, 4, 5, 6, 7)
     assert commands.figures_in("no picture") == ()
-    for paper, last in (("bbkb_2020", 7), ("go_ucb_2023", 5), ("pkawv_2019", 4)):
-        figures = {number for one in commands.paper_commands(paper) for number in one.figures}
-        first = 2 if paper == "go_ucb_2023" else 1
-        assert figures == set(range(first, last + 1))
+    numbers = dict(bbkb_2020=range(1, 8), go_ucb_2023=range(2, 6), pkawv_2019=range(1, 5))
+    for paper, expected in numbers.items():
+        paper_commands = commands.paper_commands(paper)
+        assert {n for command in paper_commands for n in command.figures} == set(expected)
     options = reproduce.parse(["--figure", "bbkb:2", "pkawv:1", "--dry-run"])
     folders = [step.command.folder for step in reproduce.plan(options)]
     assert folders[:2] == ["bbkb_2020/abalone", "bbkb_2020/cadata"]

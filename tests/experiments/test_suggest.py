@@ -35,18 +35,17 @@ def rows_of(batch):
 def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     """`--minimize` suggests the same candidates for negated values. Observed ids may repeat."""
     frame = library()
-    first = run(tmp_path, frame, None, "--batch", "8")
+    batch = run(tmp_path, frame, None, "--batch", "8")
     printed = capsys.readouterr().out
     assert printed.startswith("Continue: nothing was measured yet; this batch is spread over")
-    assert printed.count("spread over") == 1 and len(set(first["id"])) == 8
-    f = truth(frame)
+    assert printed.count("spread over") == 1 and len(set(batch["id"])) == 8
     done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
         batch = run(tmp_path, frame, done, "--batch", "9")
         assert list(batch.columns) == ["id", "predicted", "low_90", "high_90"]
         assert len(set(batch["id"])) == 9 and not set(batch["id"]) & set(done["id"])
         done = pd.concat([done, evaluations(frame, rows_of(batch))])
-    assert done["value"].max() >= np.sort(f)[-2]
+    assert done["value"].max() >= np.sort(truth(frame))[-2]
     options = ("--pending", write(tmp_path / "pending.csv", frame[["id"]][:20]))
     maximized = run(tmp_path, frame, done, *options)
     minimized = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
@@ -61,20 +60,21 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
     ratios = np.array([1e-3, 1e-2, 0.1])
-    exact, evidence_bound = [], jax.jit(posterior.evidence_bound)
-    for length in (0.1, 0.5, 3.0):
-        kernel = kernels.Gaussian(length)
-        of_all = evidence_bound(kernel, x, y, x, ratios)
-        of_some = evidence_bound(kernel, x, y, x[:15], ratios)
+    likelihoods, evidence_bound = [], jax.jit(posterior.evidence_bound)
+    for lengthscale in (0.1, 0.5, 3.0):
+        kernel = kernels.Gaussian(lengthscale)
+        with_all_points = evidence_bound(kernel, x, y, x, ratios)
+        with_15_points = evidence_bound(kernel, x, y, x[:15], ratios)
         for r, ratio in enumerate(ratios):
             gram = np.asarray(kernel.gram(x, x)) + ratio * np.eye(40)
             scale = np.sqrt(y @ np.linalg.solve(gram, y) / 40)
             dense = -0.5 * (40 * np.log(2 * np.pi * scale**2) + np.linalg.slogdet(gram)[1] + 40)
-            assert float(of_all.log_likelihood[r]) == pytest.approx(dense, rel=1e-6)
-            assert float(of_all.scale[r]) == pytest.approx(scale, rel=1e-6)
-            assert float(of_some.log_likelihood[r]) <= dense + 1e-6
-            exact.append(dense)
-    assert np.argmax(exact) // 3 == 1
+            assert float(with_all_points.log_likelihood[r]) == pytest.approx(dense, rel=1e-6)
+            assert float(with_all_points.scale[r]) == pytest.approx(scale, rel=1e-6)
+            assert float(with_15_points.log_likelihood[r]) <= dense + 1e-6
+            likelihoods.append(dense)
+    # three ratios for each lengthscale
+    assert np.argmax(likelihoods) // 3 == 1
 
 
 def test_scaling_by_powers_of_two_is_exact():
@@ -94,14 +94,14 @@ def priced_library():
     return library().assign(heat=heat, price=1 + np.arange(A) % 7)
 
 
-DONE = range(0, A, 7)  # rows with evaluations
+EVALUATED_ROWS = range(0, A, 7)  # rows with evaluations
 
 
 def test_batches_of_one_temperature_and_within_a_budget(tmp_path, capsys):
     """Excluded candidates are not suggested, the cost is no feature, and the budget ends a
     batch."""
     frame = priced_library()
-    done, report = evaluations(frame, DONE), tmp_path / "page.html"
+    done, report = evaluations(frame, EVALUATED_ROWS), tmp_path / "page.html"
     excluded = write(tmp_path / "never.csv", frame[["id"]][45:])
     more = ("--same", "heat", "--exclude", excluded, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
@@ -114,7 +114,7 @@ def test_batches_of_one_temperature_and_within_a_budget(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"the whole batch has heat = {frame['heat'][rows[0]]}" in printed
     assert printed.startswith("Continue: the best is ") and "expected to gain" in html
-    budget = frame["price"][list(DONE)].sum() + 3
+    budget = frame["price"][list(EVALUATED_ROWS)].sum() + 3
     rows = rows_of(run(tmp_path, frame, done, "--cost", "price", "--budget", str(budget)))
     printed, cost = capsys.readouterr().out, frame["price"][rows].sum()
     assert cost <= 3 and len(rows) < 4 and "3 numbers" in printed
@@ -132,12 +132,12 @@ def test_pictures_show_the_names_of_columns_and_not_formulas():
 
 def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     frame = priced_library()
-    done = evaluations(frame, DONE).astype({"value": object})
+    done = evaluations(frame, EVALUATED_ROWS).astype({"value": object})
     done.iloc[[1, 4], 1] = ["failed", "Failed"]
     batch = run(tmp_path, frame, done, "--explain")
     printed = capsys.readouterr().out
     assert "9 evaluations, 2 of them failed" in printed
-    assert not np.isin(rows_of(batch), DONE).any()
+    assert not np.isin(rows_of(batch), EVALUATED_ROWS).any()
     assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
     chance = round(100 * batch["chance_of_success"][0])
     assert f"Its chance of success is {chance}%" in printed
@@ -203,7 +203,7 @@ def test_requests_that_cannot_be_met_are_refused(tmp_path):
         (("--out", f"{out}/no/next.csv"), "next.csv cannot be written: its folder does not exist"),
         (("--out", f"{out}/next.xlsm"), "next.xlsm: workbooks with macros .*, but not written"),
     ]
-    request = partial(run, tmp_path, frame, evaluations(frame, DONE))
+    request = partial(run, tmp_path, frame, evaluations(frame, EVALUATED_ROWS))
     check_refusals((partial(request, *more), words) for more, words in rows)
     assert len(pd.read_csv(tmp_path / "library.csv")) == A  # the sheet is not replaced
 
@@ -273,7 +273,7 @@ def test_the_example_tables_are_read():
 
 
 def chemistry():
-    """The Excel sheet of a chemist: 60 reactions, 12 of which are measured."""
+    """A sheet of 60 reactions, 12 of which are measured."""
     frame = priced_library().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
     values = (60 + 12 * truth(frame)).round(1).astype(object)
     values[np.arange(A) % 5 != 0] = None
@@ -437,8 +437,8 @@ def test_csv_outputs_begin_with_a_byte_order_mark(tmp_path, monkeypatch, separat
     assert next(iter(pd.read_csv(tmp_path / "sheet-batch2.csv", sep=separator))) == "Entry"
 
 
-@pytest.mark.parametrize(("more", "count"), [((), 5), (("--same", "heat"), 3)])
-def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
+@pytest.mark.parametrize(("more", "n_candidates"), [((), 5), (("--same", "heat"), 3)])
+def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, n_candidates):
     """With --batch, more candidates than are left are an error."""
     frame = priced_library().drop(columns="price")
     rows = np.setdiff1d(np.arange(A), [3, 4, 50, 51, 52, 53])
@@ -447,8 +447,8 @@ def test_the_last_candidates_are_a_smaller_batch(tmp_path, capsys, more, count):
     call += ["--observations", write(tmp_path / "done.csv", evaluations(frame, rows))]
     call += ["--out", str(tmp_path / "next.csv")]
     command.run(parse(call))
-    assert len(pd.read_csv(tmp_path / "next.csv")) == count
-    assert f"the size of the batch is {count}, because" in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "next.csv")) == n_candidates
+    assert f"the size of the batch is {n_candidates}, because" in capsys.readouterr().out
     with pytest.raises(ValueError, match="batch = 8 is "):
         command.run(parse([*call, "--batch", "8", "--overwrite"]))
 
@@ -494,12 +494,12 @@ def test_scores_of_all_candidates_are_written(tmp_path):
 
 def test_a_batch_for_the_top_has_several_of_the_best_candidates(tmp_path):
     """With --top 10 a batch has at least five of the ten best, and no fewer than without it."""
-    frame, f = library(), truth(library())
-    done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
+    frame = library()
+    done, top_ten, counts = evaluations(frame, range(0, A, 5)), np.argsort(-truth(frame))[:10], []
     for more in ((), ("--top", "10")):
         rows = rows_of(run(tmp_path, frame, done, "--batch", "8", *more))
-        in_top_ten[more] = np.isin(rows, np.argsort(-f)[:10]).sum()
-    assert in_top_ten["--top", "10"] >= max(in_top_ten[()], 5)
+        counts.append(np.isin(rows, top_ten).sum())
+    assert counts[1] >= max(counts[0], 5)
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
@@ -566,8 +566,8 @@ def test_a_wrong_option_is_answered_in_two_lines(capsys):
 
 
 def test_unusual_columns_and_values_are_mentioned(tmp_path, capsys):
-    plain, done = library(), evaluations(library())
-    area = np.exp(truth(plain))
+    frame, done = library(), evaluations(library())
+    area = np.exp(truth(frame))
     outlier = done.assign(value=done["value"].where(done.index != 8, 1e9))
     for columns, observations, *words in [
         (dict(cost=np.arange(A)), None, "unless they are renamed: 'cost'", "each with 2 numbers;"),
@@ -575,14 +575,14 @@ def test_unusual_columns_and_values_are_mentioned(tmp_path, capsys):
         ({"Yield (%)": np.arange(A)}, None, "no column 'value', so that no value was read"),
         ({"HPLC area": area}, done, "WARNING: the column 'HPLC area'", '--ignore "HPLC area"'),
         ({}, outlier, "WARNING: 1e+09 is more than 1000 times as far"),
-        (dict(size=plain["size"].where(plain.index != 4, 1e6)), done, "90% of the column 'size'"),
+        (dict(size=frame["size"].where(frame.index != 4, 1e6)), done, "90% of the column 'size'"),
         (dict(mass=np.resize(["THF", "thf", "DMF"], A)), None, "'THF' and 'thf' are read as diff"),
         (dict(mass=np.resize(["2-MeTHF", "1,4-dioxane"], A)), None, "most of them begin with a di"),
     ]:
-        run(tmp_path, plain.assign(**columns), observations)
+        run(tmp_path, frame.assign(**columns), observations)
         printed = capsys.readouterr().out
         assert all(word in printed for word in words) and printed.count("WARNING") <= 1, words
-    run(tmp_path, plain.assign(value=""))
+    run(tmp_path, frame.assign(value=""))
     assert "no column" not in capsys.readouterr().out
 
 
@@ -630,12 +630,12 @@ def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path, cap
 
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])
-def test_the_size_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
+def test_the_distance_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
     """The goals are the largest value, the smallest one, and a value near 1.2."""
     frame, batches = library(), []
-    for size in (20.0, 800.0):
+    for distance in (20.0, 800.0):
         done = evaluations(frame, range(0, A, 3))
-        done.iloc[4, 1] = size if goal else -size
+        done.iloc[4, 1] = distance if goal else -distance
         batches.append(run(tmp_path, frame, done, *goal))
     assert list(batches[0]["id"]) == list(batches[1]["id"])
     if "--target" not in goal:

@@ -73,10 +73,10 @@ def test_other_numbers_compile_nothing(finished_sweep, tmp_path, strategy):
     options, _ = finished_sweep
     options = dataclasses.replace(options, strategy=strategy, chunk=3, seeds=1)
     sweep.run(dataclasses.replace(options, out=tmp_path / "first"))
-    before = loops.compiled_programs()
+    n_programs = loops.compiled_programs()
     grid = dict(lengthscale=(1.0, 3.0), regularization=(0.1, 0.2), delta=(0.2,), noise_std=(0.1,))
     sweep.run(dataclasses.replace(options, out=tmp_path / "second", grid=grid))
-    assert loops.compiled_programs() == before > 0
+    assert loops.compiled_programs() == n_programs > 0
 
 
 def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
@@ -92,25 +92,25 @@ def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(execution, "save", save_or_interrupt)
         sweep.run(options)
-    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
-    assert 0 < len(done) < 8 and not (tmp_path / tidy.CURVES).exists()
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
+    assert 0 < len(times) < 8 and not (tmp_path / tidy.CURVES).exists()
     sweep.run(options)
-    assert all(path.stat().st_mtime_ns == time for path, time in done.items())
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
     assert_same_rows(options.out, finished_sweep[0].out)
 
 
 def test_a_finished_sweep_is_not_run_again(finished_sweep):
     options, table = finished_sweep
-    before = (options.out / tidy.PROVENANCE).stat().st_mtime_ns
+    time_written = (options.out / tidy.PROVENANCE).stat().st_mtime_ns
     pd.testing.assert_frame_equal(sweep.run(options), table)
-    assert (options.out / tidy.PROVENANCE).stat().st_mtime_ns == before
+    assert (options.out / tidy.PROVENANCE).stat().st_mtime_ns == time_written
 
 
 def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
-    other = dict(grid=GRID | dict(lengthscale=(2.0, 4.0)), algorithm="bbkb_global_local")
+    changes = dict(grid=GRID | dict(lengthscale=(2.0, 4.0)), algorithm="bbkb_global_local")
     words = r"algorithm was bbkb_global, is now bbkb_g.*grid.lengthscale was \[2.0, 6.0\], is now"
     with pytest.raises(ValueError, match=words):
-        sweep.run(dataclasses.replace(finished_sweep[0], **other))
+        sweep.run(dataclasses.replace(finished_sweep[0], **changes))
 
 
 def test_mistakes_are_refused(tmp_path):
@@ -125,16 +125,16 @@ def test_mistakes_are_refused(tmp_path):
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
         (dict(algorithm="soful"), "there is no algorithm 'soful' for generated"),
     ]
-    given = ((dataclasses.replace(options, **other), words) for other, words in rows)
-    check_refusals((partial(sweep.run, other), words) for other, words in given)
+    replaced = ((dataclasses.replace(options, **changes), words) for changes, words in rows)
+    check_refusals((partial(sweep.run, wrong), words) for wrong, words in replaced)
     assert not list(tmp_path.rglob("*"))
 
 
 def test_shards_make_the_runs_of_the_whole_sweep(finished_sweep, tmp_path, monkeypatch):
     options = dataclasses.replace(finished_sweep[0], out=tmp_path)
-    for shard, runs_done in ((3, 2), (1, 5)):
+    for shard, n_runs in ((3, 2), (1, 5)):
         sweep.run_shard(options, shard, 3)
-        assert len(list(tmp_path.rglob("row*.npz"))) == runs_done
+        assert len(list(tmp_path.rglob("row*.npz"))) == n_runs
     with pytest.raises(ValueError, match="horizon was 30, is now 31"):
         sweep.run_shard(dataclasses.replace(options, horizon=31), 2, 3)
     sweep.run_shard(options, 2, 3)

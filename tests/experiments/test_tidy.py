@@ -7,9 +7,9 @@ from experiments import redraw
 from experiments.results import store, tidy
 
 
-def runs(seeds=3, points=5, **config):
+def runs(n_seeds=3, **config):
     """Runs of two algorithms with curves of floats and of integers."""
-    random = np.random.default_rng(0)
+    random, points = np.random.default_rng(0), 5
     common = dict(problem="tiny", horizon=points, seeds_side_by_side=2, chosen=["t"], limit=None)
     return [
         tidy.Run(
@@ -26,19 +26,20 @@ def runs(seeds=3, points=5, **config):
             ),
         )
         for name in ("uniform", "bkb")
-        for seed in range(seeds)
+        for seed in range(n_seeds)
     ]
 
 
-def folder_of(path, runs_made, experiment="bbkb_2020.regret"):
-    tidy.write(path, runs_made, experiment, "a title")
+def write_folder(path, made_runs, experiment="bbkb_2020.regret"):
+    """Writes the tables of the runs, and returns the path."""
+    tidy.write(path, made_runs, experiment, "a title")
     store.write_json(path / tidy.PROVENANCE, dict(seeds=3))
     return path
 
 
 def test_tables_contain_every_number(tmp_path):
     made_runs = runs()
-    table = tidy.load(folder_of(tmp_path, made_runs))
+    table = tidy.load(write_folder(tmp_path, made_runs))
     assert table.provenance == dict(seeds=3)
     attributes = table.curves.attrs
     assert attributes["experiment"] == "bbkb_2020.regret" and attributes["title"] == "a title"
@@ -60,8 +61,8 @@ def test_tables_contain_every_number(tmp_path):
 
 
 def test_all_folders_are_loaded_at_once(tmp_path):
-    folder_of(tmp_path / "one", runs(seeds=2))
-    folder_of(tmp_path / "deep" / "two", runs(seeds=1, lengthscale=2.0))
+    write_folder(tmp_path / "one", runs(n_seeds=2))
+    write_folder(tmp_path / "deep" / "two", runs(n_seeds=1, lengthscale=2.0))
     table = tidy.load_all(tmp_path)
     assert set(table.curves["folder"]) == set(table.provenance) == {"one", "deep/two"}
     assert len(table.summary) == 6 and table.summary["lengthscale"].notna().sum() == 2
@@ -72,8 +73,8 @@ def test_all_folders_are_loaded_at_once(tmp_path):
 
 
 def test_figures_are_drawn_from_the_tables_alone(tmp_path):
-    folder = folder_of(tmp_path, runs())
+    folder = write_folder(tmp_path, runs())
     assert redraw.redraw(folder)
-    drawn = {path.stem for path in folder.glob("*.png")}
-    assert drawn == {"regret_ratio", "time", "batch_size"}
-    assert not redraw.redraw(folder_of(tmp_path / "other", runs(), "nobody"))
+    figures = {path.stem for path in folder.glob("*.png")}
+    assert figures == {"regret_ratio", "time", "batch_size"}
+    assert not redraw.redraw(write_folder(tmp_path / "other", runs(), "nobody"))

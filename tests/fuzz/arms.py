@@ -33,10 +33,8 @@ QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 
 def algorithm(name, p, capacity):
-    common = dict(
-        kernel=p.kernel, regularization=p.lam, noise_std=p.noise, norm_bound=p.bound, delta=p.delta
-    )
-    common |= dict(capacity=capacity)
+    common = dict(kernel=p.kernel, regularization=p.lam, capacity=capacity)
+    common |= dict(noise_std=p.noise, norm_bound=p.norm_bound, delta=p.delta)
     sketch = common | dict(qbar=p.qbar, resparsify=EVERY_BATCH)
     batch = dict(ratio=p.ratio, max_batch=BATCH)
     return {
@@ -97,7 +95,7 @@ class Case:
         p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *data) for g in p.grams]
-        # pivots below the errors of the entries are omitted
+        # of the perturbed matrices, pivots below the errors of the entries are omitted
         cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()
         pairs = zip(p.grams, cuts, strict=True)
         return [posteriors.sketched(g, arms, *data, cut) for g, cut in pairs]
@@ -106,10 +104,11 @@ class Case:
         truths, r = self.truths(), self.report
         posterior = self.state.posterior if self.name in EXACT else self.state
         logdet = posterior.logdet if self.name in EXACT else posterior.evidence.logdet
-        scale = float(np.abs(self.sums / np.maximum(self.counts, 1)).max())
+        largest_average = float(np.abs(self.sums / np.maximum(self.counts, 1)).max())
         # variances are differences of numbers up to k(x,x) / lam, with their rounding errors
         rounding = 4 * EPS * self.prior
-        r.near("mean", posterior.mean, [t.mean for t in truths], (1e-9 + rounding) * scale)
+        floor = (1e-9 + rounding) * largest_average
+        r.near("mean", posterior.mean, [t.mean for t in truths], floor)
         floor = 200 * EPS * self.prior + rounding * float(truths[0].variance.max())
         r.near("variance", posterior.variance, [t.variance for t in truths], floor)
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
@@ -129,8 +128,8 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """Checks that the width is sqrt(lam) F + xi sqrt(information + log 1/delta) times a
-        factor."""
+        """Checks that the width is a factor times sqrt(lam) F + xi sqrt(information + log 1/delta),
+        with the norm bound F and the noise deviation xi."""
         p, n = self.p, self.counts.sum()
         powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
         factor = p.ratio ** powers.get(self.name, 0)
@@ -144,7 +143,7 @@ class Case:
             else:
                 information = (1 if self.name == "fixed" else p.ratio) * self.information
             radicand = np.maximum(information - np.log(p.delta), 0)
-            widths.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(radicand)))
+            widths.append(factor * (np.sqrt(p.lam) * p.norm_bound + p.noise * np.sqrt(radicand)))
         self.report.near("width", self.width, widths)
 
     def play(self, rounds):
@@ -171,8 +170,8 @@ class Case:
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
         r.true("arms exist", (index >= 0).all() and (index < self.n_arms).all())
         limit = max(1, size - 1)
-        limited, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
-        arms = np.asarray(limited.index)[np.asarray(limited.mask)]
+        shortened, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
+        arms = np.asarray(shortened.index)[np.asarray(shortened.mask)]
         r.same("a limit shortens the batch", arms, index[:limit])
         return query
 
@@ -206,14 +205,14 @@ class Case:
         sizes = mask.sum(), observed.sum()
         r.same("batch size and observed", (info.batch_size, info.observed), sizes)
         r.true("no flag `nonfinite`", not bool(info.nonfinite))
-        size = (counts > 0).sum()
+        dictionary_size = (counts > 0).sum()
         if old_variance is not None:
             self.information += float(np.log1p(np.asarray(old_variance, LD)[index[observed]]).sum())
             probability = np.clip(self.p.qbar * counts * np.asarray(old_variance), 0, 1)
             drawn = np.asarray(UNIFORM(key, old_variance)) < probability
             r.same("the dictionary is the drawn one", self.dictionary(), np.flatnonzero(drawn))
-            size = drawn.sum()
-        r.same("dictionary size", info.dictionary_size, size)
+            dictionary_size = drawn.sum()
+        r.same("dictionary size", info.dictionary_size, dictionary_size)
 
 
 def check_picks(case, truths, picks):
@@ -259,7 +258,7 @@ def check_picks(case, truths, picks):
 
 
 def check_end(case, true, picks, error, product):
-    """Checks that a batch ends with the first pick after which its bound exceeds C."""
+    """Checks that a batch ends with the first pick after which its bound exceeds the ratio C."""
     name, p, r, size = case.name, case.p, case.report, len(picks)
     if name[:4] == "mini":
         r.true("one arm", (picks == picks[0]).all())
@@ -276,7 +275,7 @@ def check_end(case, true, picks, error, product):
     bound, slack = total, np.arange(1, size + 1) * error + 1e-9 * total
     if name == "gp_bucb":
         bound, slack = product, product * (np.expm1(np.arange(1, size + 1) * error) + 1e-9)
-    over, under = bound > p.ratio + slack, bound < p.ratio - slack
+    is_above, is_below = bound > p.ratio + slack, bound < p.ratio - slack
     if name in ("bbkb_local", "bbkb_guaranteed"):
         accurate = true.variance > 1e3 * error  # arms whose ratios of variances are accurate
         local = np.cumsum(true.covariance[accurate][:, picks] ** 2, 1)
@@ -284,11 +283,11 @@ def check_end(case, true, picks, error, product):
             local = np.maximum(local, np.cumsum(true.embedded[accurate][:, picks] ** 2, 1))
         local = 1 + (local / true.variance[accurate][:, None]).max(0, initial=0)
         margin = 1e-2 * local if error else 1e-6
-        over = over & (local > p.ratio + margin)
-        under = under | ((local < p.ratio - margin) & accurate.all())
+        is_above = is_above & (local > p.ratio + margin)
+        is_below = is_below | ((local < p.ratio - margin) & accurate.all())
     detail = f"{size} picks, C {p.ratio}, {bound[-2:]}"
-    r.true("a batch continues until its rule ends it", not under[-1] or size == BATCH, detail)
-    return r.true("a batch ends where its rule ends it", not over[:-1].any(), detail)
+    r.true("a batch continues until its rule ends it", not is_below[-1] or size == BATCH, detail)
+    return r.true("a batch ends where its rule ends it", not is_above[:-1].any(), detail)
 
 
 def check(seed, report, long=False):

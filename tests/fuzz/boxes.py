@@ -13,7 +13,7 @@ from jsketch.box import Category, Integer, Real, Space, acquisition, history, re
 from jsketch.box.go_ucb.ball import ellipsoid, estimate
 from jsketch.types import BoxQuery
 
-SLOTS, POINTS, INPUTS = 24, 10, 3
+N_SLOTS, N_POINTS, DIMENSION = 24, 10, 3
 KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
@@ -22,13 +22,13 @@ ADD = default_flags_jit(lambda past, x, mask, y: history.add(past, BoxQuery(x, m
 
 
 @default_flags_jit
-def POSTERIOR(kernel, numbers, u, y, mask, at):
-    """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
+def POSTERIOR(kernel, numbers, u, y, mask, new_u):
+    """(mean, variance) and covariance at `new_u`, and (marginal likelihood, its gradient)."""
     data = regression.standardized(u, y, mask)
     posterior = regression.condition(kernel, numbers, data)
-    covariance = regression.joint_posterior(posterior, at)[1]
+    covariance = regression.joint_posterior(posterior, new_u)[1]
     likelihood = jax.value_and_grad(regression.log_marginal_likelihood, argnums=1)
-    return regression.predict(posterior, at), covariance, likelihood(kernel, numbers, data)
+    return regression.predict(posterior, new_u), covariance, likelihood(kernel, numbers, data)
 
 
 @default_flags_jit
@@ -59,29 +59,30 @@ def gaussian_process(random, report, name, hard):
     """Checks a posterior, the likelihood and its gradient. The scaled values have variance 1, and
     the noise variance is at least 1e-3, or at least 1e-6 if `hard`."""
     kernel, (family, parameter) = KERNELS[name]
-    used = int(random.integers(1, SLOTS + 1))
-    mask = np.arange(SLOTS) < used
+    n_used = int(random.integers(1, N_SLOTS + 1))
+    mask = np.arange(N_SLOTS) < n_used
     if random.uniform() < 0.3:
         mask = random.permutation(mask)
-    u, at = random.uniform(size=(SLOTS, INPUTS)), random.uniform(size=(POINTS, INPUTS))
+    u = random.uniform(size=(N_SLOTS, DIMENSION))
+    new_u = random.uniform(size=(N_POINTS, DIMENSION))
     if random.uniform() < 0.3:
-        u = u[random.integers(0, 8, SLOTS)]
+        u = u[random.integers(0, 8, N_SLOTS)]
     y = 10 ** random.uniform(-3, 3) * (
-        np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(SLOTS)
+        np.sin(5 * u.sum(1)) + 0.1 * random.standard_normal(N_SLOTS)
     ) + random.choice([0.0, 7.0])
     numbers = regression.Hyperparameters(
-        10 ** random.uniform(-1.5, 0.3, INPUTS),
+        10 ** random.uniform(-1.5, 0.3, DIMENSION),
         10 ** random.uniform(-1.3, 1.3),
         10 ** random.uniform(-6 if hard else -3, -0.7),
     )
     data = u, np.where(mask, y, 9e9), mask
-    given = jax.tree.map(jnp.asarray, numbers)
-    (mean, variance), covariance, (value, slope) = POSTERIOR(kernel, given, *data, at)
-    report.problem += f", {name}, {used} points, {numbers}"
+    arrays = jax.tree.map(jnp.asarray, numbers)
+    (mean, variance), covariance, (value, slope) = POSTERIOR(kernel, arrays, *data, new_u)
+    report.problem += f", {name}, {n_used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
     # nothing is compared if values differ only by rounding: the library does not scale these
-    if used > 1 and spread < 1e-9 * np.abs(observed).max():
+    if n_used > 1 and spread < 1e-9 * np.abs(observed).max():
         return
     centred = (observed - observed.mean()) / (spread if spread > 0 else 1)
 
@@ -92,15 +93,15 @@ def gaussian_process(random, report, name, hard):
         covariance = gram(parts(log_numbers), u[mask], u[mask])
         if errors is not None:
             covariance = perturbed(covariance, errors)
-        return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(used, dtype=LD))
+        return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(n_used, dtype=LD))
 
     def likelihood(log_numbers, errors=None):
         lower = factor(log_numbers, errors)
         quadratic = (solve(lower, centred) ** 2).sum() / 2
-        return -quadratic - np.log(np.diag(lower)).sum() - used * np.log(2 * LD(np.pi)) / 2
+        return -quadratic - np.log(np.diag(lower)).sum() - n_used * np.log(2 * LD(np.pi)) / 2
 
     logs = np.log(np.append(numbers.lengthscale, [numbers.outputscale, numbers.noise]).astype(LD))
-    cross, prior = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
+    cross, prior = gram(parts(logs), u[mask], new_u), gram(parts(logs), new_u, new_u)
     truths = []
     for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
         half = solve(factor(logs, errors), cross)
@@ -128,67 +129,68 @@ def gaussian_process(random, report, name, hard):
     truths = [slopes(seed) for seed in (None, 1, 2)]
     # A derivative of |x_i - x_j|^2 is twice a sum of four rounded products (`kernels.stationary`).
     # For each coordinate its error is at most 4 eps (x_i^2 + x_j^2), even if the two points are
-    # equal. It is multiplied by |w w^T - C^-1| / 2 and by the slope of the kernel, at most 5/6
-    # (Matern) or 1/2 (Gaussian). The errors of pairs are independent.
-    inverse = solve(factor(logs), np.eye(used, dtype=LD))
+    # equal. It is multiplied by |w w^T - C^-1| / 2, with the covariance C and the weights w =
+    # C^-1 y, and by the slope of the kernel, at most 5/6 (Matern) or 1/2 (Gaussian). The errors of
+    # pairs are independent.
+    inverse = solve(factor(logs), np.eye(n_used, dtype=LD))
     weights = inverse.T @ (inverse @ centred)
     entries = np.abs(np.outer(weights, weights) - inverse.T @ inverse) / 2
     squares = np.square(u[mask] / numbers.lengthscale)
     entries = entries * (numbers.outputscale * (5 / 6 if family == "matern" else 1 / 2))
     products = entries[:, :, None] * (squares[:, None] + squares)
     rounding = 4 * EPS * np.sqrt(np.square(products).sum((0, 1)))
-    floor = 1e-6 * used + np.append(rounding, np.zeros(2)).astype(float)
+    floor = 1e-6 * n_used + np.append(rounding, np.zeros(2)).astype(float)
     report.near("gradient over logarithms", gradient * np.exp(logs), truths, floor)
 
 
 def improvement(random, report):
     """Checks log E (f - threshold)_+ against quadrature and log P(f > threshold) against SciPy, in
     both tails."""
-    mean, threshold = random.uniform(-30, 10, POINTS), 0.0
-    variance = 10 ** random.uniform(-3, 1, POINTS)
+    mean, threshold = random.uniform(-30, 10, N_POINTS), 0.0
+    variance = 10 ** random.uniform(-3, 1, N_POINTS)
     results = IMPROVEMENT(mean, variance, threshold)
     deviation = np.sqrt(variance)
     z = (mean - threshold) / deviation
     expected = np.array([log_excess(value) for value in z]) + np.log(deviation)
     truths = dict(expected=expected, probable=log_ndtr(z))
-    for (name, truth), ours in zip(truths.items(), map(np.asarray, results), strict=True):
-        wrong = np.abs(ours - truth) > 1e-9 * (1 + np.abs(truth))
-        detail = f"at z = {z[wrong]}: {ours[wrong]}, {truth[wrong]}"
+    for (name, truth), actual in zip(truths.items(), map(np.asarray, results), strict=True):
+        wrong = np.abs(actual - truth) > 1e-9 * (1 + np.abs(truth))
+        detail = f"at z = {z[wrong]}: {actual[wrong]}, {truth[wrong]}"
         report.true(f"{name} improvement", not wrong.any(), detail)
 
 
 def ball(random, report):
-    """Checks the inverse roots, norms and log-determinant of Sigma = lam I + G^T G, and the
-    estimate of w, against dense linear algebra."""
-    parameters, rows, used = 12, 8, int(random.integers(0, 9))
-    g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
+    """Checks the inverse root W, norms and log-determinant of Sigma = lam I + G^T G, and the
+    estimate of the parameters, against dense linear algebra."""
+    dimension, n_rows, n_used = 12, 8, int(random.integers(0, 9))
+    g = 10 ** random.uniform(-1, 1) * random.standard_normal((n_rows, dimension))
     if random.uniform() < 0.3:
         g[1] = g[0]
-    g[used:] = 0
-    lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(rows)
-    targets[used:] = 0
-    w0, v = random.standard_normal((2, parameters))
-    root, transposed, norm, logdet, fitted = map(np.asarray, BALL(g, lam, targets, w0, v))
+    g[n_used:] = 0
+    lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(n_rows)
+    targets[n_used:] = 0
+    w0, v = random.standard_normal((2, dimension))
+    root_v, transposed_v, norm, logdet, w = map(np.asarray, BALL(g, lam, targets, w0, v))
 
     def dense(g):
         g = np.asarray(g, LD)
-        lower = cholesky(lam * np.eye(parameters, dtype=LD) + g.T @ g)
+        lower = cholesky(lam * np.eye(dimension, dtype=LD) + g.T @ g)
 
         def inverse(b):
             return solve(lower.T[::-1, ::-1], solve(lower, b)[::-1])[::-1]
 
-        logdet = 2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam))
+        logdet = 2 * np.log(np.diag(lower)).sum() - dimension * np.log(LD(lam))
         return logdet, w0 + inverse(g.T @ (targets - g @ w0)), lower
 
     errors = [0, *(1e-15 * random.uniform(-1, 1, g.shape) for _ in range(2))]
     truths = [dense(g * (1 + error)) for error in errors]
     report.near("logdet of Sigma", logdet, [t[0] for t in truths], 1e-12)
-    report.near("estimate", fitted, [t[1] for t in truths])
+    report.near("estimate", w, [t[1] for t in truths])
     # the root is defined up to a rotation, which changes no length
-    square = np.sum((truths[0][2].T @ root) ** 2)
+    square = np.sum((truths[0][2].T @ root_v) ** 2)
     report.near("|W v| in the norm of Sigma", square, [np.sum(np.asarray(v, LD) ** 2)], 1e-9 / lam)
     inverse_squares = [np.sum(solve(t[2], v) ** 2) for t in truths]
-    report.near("|W^T v|", np.sum(transposed**2), inverse_squares)
+    report.near("|W^T v|", np.sum(transposed_v**2), inverse_squares)
     report.near("squared norm", norm, [np.sum((t[2].T @ v) ** 2) for t in truths])
 
 
@@ -215,11 +217,11 @@ def spaces(random, report):
     original one; and that integers and categories survive encoding and decoding."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
-    first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
+    smallest, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
     space = Space(
         Real("real", low, high, open=bool(random.integers(2))),
         Real("log", 10 ** -float(random.uniform(0, 8)), float(random.uniform(2, 1e6)), log=True),
-        Integer("integer", first, first + count - 1),
+        Integer("integer", smallest, smallest + count - 1),
         Category("category", ("a", None, True, 2.5)[: random.integers(1, 5)]),
     )
     box = space.box
@@ -227,12 +229,13 @@ def spaces(random, report):
     for x in (random.uniform(0, 10, 4), np.zeros(4), np.full(4, 10.0)):
         decoded = space.decode(x)
         encoded = space.encode(decoded)
-        inside = low <= decoded["real"] <= high and first <= decoded["integer"] < first + count
-        report.true("inside", inside, str(decoded))
-        near = np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low)
-        report.true("encoding inverts decoding", near, f"{x} {encoded}")
-        interval = first + min(int(x[2] / 10 * count), count - 1)
-        report.same("integers have intervals of equal length", decoded["integer"], interval)
-        second = list(space.decode(encoded).values())
-        values = list(decoded.values())
-        report.same("integers and categories survive encoding and decoding", second[2:], values[2:])
+        real, integer = decoded["real"], decoded["integer"]
+        is_inside = low <= real <= high and smallest <= integer < smallest + count
+        report.true("inside", is_inside, str(decoded))
+        is_near = np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low)
+        report.true("encoding inverts decoding", is_near, f"{x} {encoded}")
+        expected = smallest + min(int(x[2] / 10 * count), count - 1)
+        report.same("integers have intervals of equal length", integer, expected)
+        # the last two values, an integer and a category
+        again, values = (list(d.values())[2:] for d in (space.decode(encoded), decoded))
+        report.same("integers and categories survive encoding and decoding", again, values)

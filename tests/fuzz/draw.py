@@ -10,7 +10,7 @@ from truth import gram, perturbed
 
 from jsketch import kernels
 
-# (arms, inputs); without --long only the first size is drawn
+# (arms, dimension); without --long only the first size is drawn
 SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))
 SMOOTHNESS = (1.5, 0.5, 2.5)
 STYLES = ("uniform", "normal", "grid", "clusters", "repeated", "constant")
@@ -27,27 +27,27 @@ class ArmsProblem:
     grams: list  # the true Gram matrix, and perturbed ones
     lam: float
     noise: float
-    bound: float  # on the norm
+    norm_bound: float
     delta: float
     qbar: float
     ratio: float
     mean: np.ndarray  # mean rewards [A]
 
 
-def points(random, count, inputs, styles):
-    """(style, x [count,inputs])."""
+def points(random, count, dimension, styles):
+    """(style, x [count,dimension]) of random points in one of the styles."""
     style = str(random.choice(styles))
-    x = random.uniform(-1, 1, (count, inputs))
+    x = random.uniform(-1, 1, (count, dimension))
     if style == "normal":
-        x = random.standard_normal((count, inputs))
+        x = random.standard_normal((count, dimension))
     elif style == "grid":
-        x = random.integers(-2, 3, (count, inputs)).astype(float)
+        x = random.integers(-2, 3, (count, dimension)).astype(float)
     elif style == "clusters":
-        x = 3 * random.standard_normal((5, inputs))[random.integers(0, 5, count)] + 0.1 * x
+        x = 3 * random.standard_normal((5, dimension))[random.integers(0, 5, count)] + 0.1 * x
     elif style == "repeated":
         x = x[random.integers(0, max(1, count // 2), count)]
     elif style == "constant":
-        x[:, random.integers(inputs)] = random.choice([0.0, 2.5])
+        x[:, random.integers(dimension)] = random.choice([0.0, 2.5])
     elif style == "near":
         x = x[random.integers(0, max(1, count // 3), count)] + 10.0 ** random.integers(-12, -3) * x
     elif style == "pairs":
@@ -61,9 +61,9 @@ def points(random, count, inputs, styles):
 
 def kernel_of(random, x, nu):
     """(description, kernel, parts of the oracle) of a sum of four kernels; most weights are 0."""
-    inputs = x.shape[1]
-    size = inputs if random.uniform() < 0.3 else 1
-    scale = np.resize(10 ** random.uniform(-0.7, 0.8, size), inputs) * np.sqrt(inputs)
+    dimension = x.shape[1]
+    n_scales = dimension if random.uniform() < 0.3 else 1
+    scale = np.resize(10 ** random.uniform(-0.7, 0.8, n_scales), dimension) * np.sqrt(dimension)
     weights = np.where(random.uniform(size=4) < 0.2, 10 ** random.uniform(-1, 1, 4), 0.0)
     weights[random.choice(4, p=[0.4, 0.3, 0.2, 0.1])] = 10 ** random.uniform(-0.5, 0.5)
     alpha, offset = float(10 ** random.uniform(-1, 1)), float(random.choice([0.0, 1.0, 0.3]))
@@ -81,30 +81,30 @@ def kernel_of(random, x, nu):
         kernels.RationalQuadratic(length, alpha),
         kernels.Polynomial(polynomial_scale, offset, degree=2),
     ]
-    summed = kernels.Scaled(members[0], float(weights[0]))
+    kernel = kernels.Scaled(members[0], float(weights[0]))
     for member, weight in zip(members[1:], weights[1:], strict=True):
-        summed = kernels.Sum(summed, kernels.Scaled(member, float(weight)))
+        kernel = kernels.Sum(kernel, kernels.Scaled(member, float(weight)))
     description = "+".join(f"{w:.2g} {p[0]}" for w, p in zip(weights, parts, strict=True) if w)
-    return f"{description} lengthscale {np.round(scale, 3).tolist()}", summed, parts
+    return f"{description} lengthscale {np.round(scale, 3).tolist()}", kernel, parts
 
 
 def arms_problem(seed, long=False):
     """A random problem. Near-duplicates and regularizations below 1e-4 occur only with `long`."""
     random = np.random.default_rng([seed, 1])
-    size = seed // 7 % len(SIZES) if long else 0
-    count, inputs = SIZES[size]
-    style, x = points(random, count, inputs, STYLES + HARD_STYLES * long)
-    description, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
-    true = gram(parts, x, x)
+    size_index = seed // 7 % len(SIZES) if long else 0
+    count, dimension = SIZES[size_index]
+    style, x = points(random, count, dimension, STYLES + HARD_STYLES * long)
+    description, kernel, parts = kernel_of(random, x, SMOOTHNESS[size_index % 3])
+    true_gram = gram(parts, x, x)
     lam = float(10 ** (random.uniform(-8, 1) if long else random.uniform(-4, 0.5)))
     return ArmsProblem(
-        f"seed {seed}, {count} {style} arms of {inputs} inputs, {description}, lam {lam:.2e}",
-        x,
-        kernel,
-        [true] + [perturbed(true, random) for _ in range(4)],
-        lam,
+        f"seed {seed}, {count} {style} arms of {dimension} inputs, {description}, lam {lam:.2e}",
+        x=x,
+        kernel=kernel,
+        grams=[true_gram] + [perturbed(true_gram, random) for _ in range(4)],
+        lam=lam,
         noise=float(10 ** random.uniform(-2, 0)),
-        bound=float(10 ** random.uniform(-1, 1)),
+        norm_bound=float(10 ** random.uniform(-1, 1)),
         delta=float(random.choice([0.5, 0.1, 1e-3])),
         qbar=float(10 ** random.uniform(-0.5, 1.5)),
         ratio=float(random.choice([1.0, 1.2, 2.0, 5.0, 30.0])),

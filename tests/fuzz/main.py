@@ -48,13 +48,13 @@ def main():
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     warnings.simplefilter("ignore")  # small regularizations are intended, and warned of
-    size = options.long, options.count, options.first
-    reports = [campaign(kind, *size) for kind in options.kinds]
+    seeds = dict(count=options.count, first=options.first)
+    reports = [campaign(kind, options.long, **seeds) for kind in options.kinds]
     sys.exit(any(report.failures for report in reports))
 
 
 def campaign(kind, long, count, first=0):
-    """Checks the problems of one kind and returns the report."""
+    """Checks `count` problems of one kind, from the seed `first` on, and returns the report."""
     check = importlib.import_module(kind).check
     report, start = importlib.import_module("report").Report(), time.perf_counter()
     for seed in range(first, first + count):
@@ -65,9 +65,9 @@ def campaign(kind, long, count, first=0):
             report.failures.append(f"{report.problem}: {traceback.format_exc()}")
         for failure in report.failures[n_printed:]:
             print("FAILED", failure, flush=True)
-        done, seconds = seed - first + 1, time.perf_counter() - start
-        if done % PROGRESS == 0:
-            print(f"{kind}: {done} problems, {seconds:.0f} s", flush=True)
+        n_done, seconds = seed - first + 1, time.perf_counter() - start
+        if n_done % PROGRESS == 0:
+            print(f"{kind}: {n_done} problems, {seconds:.0f} s", flush=True)
             jax.clear_caches()
     n_checks, skipped = sum(report.checks.values()), dict(report.skipped)
     print(

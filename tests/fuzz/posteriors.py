@@ -12,7 +12,7 @@ class Posterior(NamedTuple):
     mean: np.ndarray  # [A]
     variance: np.ndarray  # [A]
     logdet: np.ndarray  # []
-    # [A,A], the covariance that pulls within a batch change; the whole one of an exact posterior
+    # [A,A], the part of the covariance that pulls within a batch change (if exact, all of it)
     embedded: np.ndarray
     residual: np.ndarray  # [A], the part of the variance that these pulls do not change
     covariance: np.ndarray  # [A,A]

@@ -13,6 +13,7 @@ class Report:
         self.problem = ""
 
     def true(self, name, holds, detail=""):
+        """Counts a check, and stores a failure unless it holds."""
         self.checks[name] += 1
         if not bool(holds):
             self.failures.append(f"{self.problem}: {name} {detail}")
@@ -26,8 +27,8 @@ class Report:
         error, allowed = np.atleast_1d(*np.broadcast_arrays(error, allowed))
         worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else None
         holds = np.isfinite(error).all() and (worst is None or error[worst] <= allowed[worst])
-        sizes = () if holds else (error[worst], allowed[worst])
-        self.true(name, holds, "off by {:.2e}, rounding is {:.2e}".format(*sizes) if sizes else "")
+        detail = "" if holds else f"off by {error[worst]:.2e}, rounding is {allowed[worst]:.2e}"
+        self.true(name, holds, detail)
 
     def same(self, name, actual, expected):
         actual, expected = np.asarray(actual), np.asarray(expected)
@@ -36,7 +37,8 @@ class Report:
 
 
 def tolerance(truths, times=16.0, relative=1e-9):
-    """The tolerance of a float64 program around truths[0]: `times` the effect of perturbations."""
+    """The tolerance of a float64 program around truths[0]: `times` the largest difference of the
+    perturbed truths[1:], plus `relative` |truths[0]|."""
     truth, *others = (np.asarray(t, float) for t in truths)
     spread = max((np.max(np.abs(t - truth), initial=0.0) for t in others), default=0.0)
     return times * spread + relative * np.max(np.abs(truth), initial=0.0)

@@ -17,9 +17,9 @@ SMILES = ("CCO", "OCC", "C[C@H](O)F", "C[C@@H](O)F", "[K+].CC(=O)[O-]", "[Cs+].C
 NAMES = ("size", "mass", "Größe", "size, mm", "a;b", 'the "width"', "50 %", "None", "NA", "x.1",
          "Unnamed: 0", "two\nlines", "=x", "1", "temperature (°C)", "index", "\u03bb")  # fmt: skip
 MOLECULES = find_spec("rdkit") is not None
-# candidates and kinds of columns of the sheets for which a batch is suggested; with few shapes, few
-# programs are compiled
-COUNT = 24
+# number of candidates and kinds of columns of the sheets for which a batch is suggested; with few
+# shapes, few programs are compiled
+N_CANDIDATES = 24
 LAYOUTS = (("dyadic", "words"), ("dyadic", "general", "whole"), ("dyadic", "bits"))
 
 
@@ -68,23 +68,23 @@ class Sheet:
     def grids(self):
         """{option that names the file: Grid} of the tables."""
         library = {}
-        for at in self.order:
-            if at == len(self.columns):
+        for i in self.order:
+            if i == len(self.columns):
                 library[self.id_name] = list(self.ids)
             else:
-                library[self.columns[at].name] = list(self.columns[at].cells)
+                library[self.columns[i].name] = list(self.columns[i].cells)
         if self.cost_name is not None:
             library[self.cost_name] = self.costs.tolist()
-        done = {
+        observations = {
             self.id_name: [self.ids[arm] for arm in self.arms],
             self.value_name: ["failed" if np.isnan(y) else y for y in self.values.tolist()],
         }
         if self.error_name is not None:
-            done[self.error_name] = self.errors.tolist()
-        named = {column.name for column in self.columns if column.option == "--categories"}
+            observations[self.error_name] = self.errors.tolist()
+        names = {column.name for column in self.columns if column.option == "--categories"}
         return {
-            "candidates": Grid(library, named),
-            "observations": Grid(done),
+            "candidates": Grid(library, names),
+            "observations": Grid(observations),
             "pending": Grid({self.id_name: [self.ids[arm] for arm in self.pending]}),
             "exclude": Grid({self.id_name: [self.ids[arm] for arm in self.excluded]}),
         }
@@ -108,8 +108,8 @@ class Sheet:
 
     def truth(self):
         """The arrays that a reader must return, by name."""
-        ordered = [self.columns[at] for at in self.order if at < len(self.columns)]
-        features = [column for column in ordered if column.kind != "none"]
+        columns = [self.columns[i] for i in self.order if i < len(self.columns)]
+        features = [column for column in columns if column.kind != "none"]
         sites = [(column.kind, *site) for column in features for site in column.sites]
         return {
             "ids": np.array(self.ids, object),
@@ -129,7 +129,7 @@ class Sheet:
 def sheet(seed, layout=None):
     """A random problem. With a `layout` of LAYOUTS its sizes are the same for all seeds."""
     random = np.random.default_rng([seed, 11])
-    count = COUNT
+    count = N_CANDIDATES
     if layout is None:
         count = int(random.integers(8, 41 if random.uniform() < 0.3 else 17))
     names = [str(name) for name in random.permutation(NAMES)]
@@ -145,12 +145,12 @@ def sheet(seed, layout=None):
     values = _numbers(random, len(arms), style)
     if failures:
         values = np.where(random.uniform(size=len(arms)) < 0.3, np.nan, values)
-    rest = order[n_observed:]
-    pending = rest[: 3 if layout is not None else random.integers(0, 4)]
+    unobserved = order[n_observed:]
+    pending = unobserved[: 3 if layout is not None else random.integers(0, 4)]
     pending = random.permutation(
         np.concatenate([pending, pending[:1], observed[: random.integers(3)]])
     )
-    excluded = rest[3 : 5 if layout is not None else random.integers(3, 6)]
+    excluded = unobserved[3 : 5 if layout is not None else random.integers(3, 6)]
     if layout is None:
         excluded = np.concatenate([excluded, excluded[:1], order[: random.integers(2)]])
         pending, excluded = (rows[: len(rows) * random.integers(2)] for rows in (pending, excluded))
@@ -176,12 +176,13 @@ def sheet(seed, layout=None):
 def _kinds(random):
     kinds = ["dyadic", "general", "whole", "large", "tiny", "words", "codes", "named", "sequence"]
     kinds += ["bits", "ignored", "dates"] + ["smiles"] * MOLECULES
-    some = random.choice(kinds, int(random.integers(1, 6))).tolist()
-    return some if any(kind not in ("ignored", "dates") for kind in some) else [*some, "whole"]
+    drawn = random.choice(kinds, int(random.integers(1, 6))).tolist()
+    has_features = any(kind not in ("ignored", "dates") for kind in drawn)
+    return drawn if has_features else [*drawn, "whole"]
 
 
 def _numbers(random, count, style):
-    """Numbers of a style. Dyadic ones remain exact if their unit changes by a power of two."""
+    """Numbers of a style. Dyadic ones (n / 64) remain exact if their unit changes by 2^k."""
     numbers = random.integers(-20000, 20000, count) / 64.0
     if style == "general":
         numbers = np.round(random.standard_normal(count), int(random.integers(1, 9)))
@@ -209,21 +210,20 @@ def _column(random, count, name, kind):
         levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
         if kind == "words":
             levels = ["water", *levels[:2]]  # because "inf" and "nan" alone are numbers
-        others = random.integers(0, len(levels), count - len(levels))
-        chosen = [levels[i] for i in (*range(len(levels)), *others)]
-        words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]
-        labels = chosen if kind == "named" else words
+        random_levels = random.integers(0, len(levels), count - len(levels))
+        cells = [levels[i] for i in (*range(len(levels)), *random_levels)]
+        words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in cells]
+        labels = cells if kind == "named" else words
         option = "--categories" if kind == "named" else ""
         sites = [(name, len(set(words)))]
-        return Column(name, "category", option, chosen, _one_hot(words), labels, sites)
+        return Column(name, "category", option, cells, _one_hot(words), labels, sites)
     if kind == "sequence":
-        size = int(random.integers(1, 5))
-        words = ["".join(random.choice(list("ACGT"), size)) for _ in range(count)]
-        words[:2] = ["A" * size, "C" * size]
-        sites = [[word[i] for word in words] for i in range(size)]
-        parts = [_one_hot(site) for site in sites]
-        named = [(f"{name}[{i + 1}]", part.shape[1]) for i, part in enumerate(parts)]
-        return Column(name, "category", "--sequence", words, np.hstack(parts), [], named)
+        length = int(random.integers(1, 5))
+        words = ["".join(random.choice(list("ACGT"), length)) for _ in range(count)]
+        words[:2] = ["A" * length, "C" * length]
+        parts = [_one_hot([word[i] for word in words]) for i in range(length)]
+        sites = [(f"{name}[{i + 1}]", part.shape[1]) for i, part in enumerate(parts)]
+        return Column(name, "category", "--sequence", words, np.hstack(parts), [], sites)
     if kind in ("bits", "smiles"):
         return _fingerprints(random, count, name, kind)
     cells = [f"2024-0{random.integers(1, 10)}-1{random.integers(10)}" for _ in range(count)]
@@ -238,8 +238,8 @@ def _fingerprints(random, count, name, kind):
     if kind == "smiles":
         from jsketch.suggest.tables.molecules import fingerprints
 
-        some = [SMILES[i] for i in random.permutation(len(SMILES))[: random.integers(3, 6)]]
-        words = ["CCO", "c1ccccc1", *random.choice(some, count - 2).tolist()]
+        molecules = [SMILES[i] for i in random.permutation(len(SMILES))[: random.integers(3, 6)]]
+        words = ["CCO", "c1ccccc1", *random.choice(molecules, count - 2).tolist()]
         packed = fingerprints(words).packed
     else:
         words = ["".join(random.choice(["0", "1"], 8)) for _ in range(count)]
@@ -264,8 +264,8 @@ def _ids(random, count):
         lambda i: f"'{i}", lambda i: f"#{i}", lambda i: f"\u6c34{i}", lambda i: f"1_{i}",
         lambda i: f"{i + 10**14}", lambda i: f"{i} %", lambda i: f"a  {i}", lambda i: f"@{i}",
     ]  # fmt: skip
-    some = random.permutation(len(styles))[: random.integers(1, 6)]
-    ids = [styles[some[random.integers(len(some))]](i) for i in range(count)]
+    drawn = random.permutation(len(styles))[: random.integers(1, 6)]
+    ids = [styles[drawn[random.integers(len(drawn))]](i) for i in range(count)]
     if random.uniform() < 0.3:
         words = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])
         ids[:5] = words[:5].tolist()

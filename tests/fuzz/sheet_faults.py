@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """A function that fills a numeric column with one of `examples`; the fault is in `row`."""
+    """A function that fills a numeric column with one of `examples`. The refusal names `row`."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
@@ -85,10 +85,10 @@ def wrong_entry(words, table, name_of, cells, rows=None):
 
     def make(sheet, grids, random):
         name, count = name_of(sheet), len(grids[table])
-        some = np.arange(count) if rows is None else rows(sheet)
-        if name is None or not len(some):
+        possible_rows = np.arange(count) if rows is None else rows(sheet)
+        if name is None or not len(possible_rows):
             return None
-        row = int(random.choice(some))
+        row = int(random.choice(possible_rows))
         grids[table].columns[name][row] = pick(random, cells(sheet))
         return Fault(words, table, row, name)
 
@@ -96,10 +96,10 @@ def wrong_entry(words, table, name_of, cells, rows=None):
 
 
 def repeated_id(sheet, grids, random):
-    one, other = sorted(random.permutation(sheet.count)[:2].tolist())
+    first_row, second_row = sorted(random.permutation(sheet.count)[:2].tolist())
     ids = grids["candidates"].columns[sheet.id_name]
-    ids[other] = ids[one]
-    return Fault("a repeated id", "candidates", other, sheet.id_name)
+    ids[second_row] = ids[first_row]
+    return Fault("a repeated id", "candidates", second_row, sheet.id_name)
 
 
 def missing_column(sheet, grids, random):
@@ -126,8 +126,8 @@ def one_candidate(sheet, grids, random):
 
 
 def only_ids(sheet, grids, random):
-    named = [column for column in sheet.columns if column.option]
-    if named or sheet.cost_name is not None or sheet.same is not None:
+    has_options = any(column.option for column in sheet.columns)
+    if has_options or sheet.cost_name is not None or sheet.same is not None:
         return None
     grids["candidates"].columns = {sheet.id_name: grids["candidates"].columns[sheet.id_name]}
     return Fault("no features", "candidates")

@@ -40,8 +40,8 @@ class Grid:
 
 
 def write(path, grid, random):
-    """Writes the table in a random way. Returns the row in a spreadsheet of each row of the
-    table, or None for a format that cannot represent the table."""
+    """Writes the table in a random way. Returns the row number in a spreadsheet of each row of the
+    table, or None if the format cannot represent the table."""
     writers = {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}
     return writers[path.suffix](path, grid, random)
 
@@ -53,9 +53,9 @@ def _has_fraction(cells):
 
 def spell(cells, random, may_have_unit=True):
     """A column of numbers as text, in a random spelling that has only one meaning."""
-    unambiguous = ["plain", "fixed", "exponent"]
-    style = random.choice([*unambiguous, "comma", "groups", "comma groups", "narrow"])
-    style = style if _has_fraction(cells) or style in unambiguous else "plain"
+    clear_styles = ["plain", "fixed", "exponent"]
+    style = random.choice([*clear_styles, "comma", "groups", "comma groups", "narrow"])
+    style = style if _has_fraction(cells) or style in clear_styles else "plain"
     unit = random.choice(UNITS) if may_have_unit and random.uniform() < 0.3 else ""
     minus = random.choice(["-", "-", "\u2212", "\u2013"])
     plus = random.uniform() < 0.2
@@ -64,14 +64,14 @@ def spell(cells, random, may_have_unit=True):
     def word(cell):
         if not isinstance(cell, float):
             return "" if cell is None else cell
-        whole = cell.is_integer() and abs(cell) < 1e15 and random.uniform() < 0.7
-        number = str(int(cell)) if whole else repr(cell)
+        as_integer = cell.is_integer() and abs(cell) < 1e15 and random.uniform() < 0.7
+        number = str(int(cell)) if as_integer else repr(cell)
         if style == "fixed" and float(f"{cell:.9f}") == cell:
             number = f"{cell:.9f}" if random.uniform() < 0.5 else f"{cell:.9f}".rstrip("0")
         elif style == "exponent":
             number = f"{cell:.16{random.choice(['e', 'E'])}}"
         elif style in ("groups", "comma groups", "narrow") and abs(cell) >= 1000:
-            number = format(int(cell) if whole else cell, ",")
+            number = format(int(cell) if as_integer else cell, ",")
             number = number.replace(",", space) if style == "narrow" else number
         if style in ("comma", "comma groups"):
             number = number.translate(str.maketrans(",.", ".,"))
@@ -100,16 +100,16 @@ def _as_name(cell, random):
 
 
 def _blank_rows(count, random):
-    """Rows of the table that follow an empty row; `count` for empty rows at the end."""
+    """For each empty row, the row of the table that follows, or `count` at the end."""
     if random.uniform() < 0.7 or not count:
         return []
     rows = [*random.integers(1, count + 1, random.integers(2)), count, count]
     return sorted(rows[: 1 + random.integers(3)])
 
 
-def _numbered(count, blank):
+def _numbered(count, blank_rows):
     """The row number in a spreadsheet of each row of a table."""
-    return [i + 2 + sum(at <= i for at in blank) for i in range(count)]
+    return [i + 2 + sum(at <= i for at in blank_rows) for i in range(count)]
 
 
 def _separated(path, grid, random):
@@ -119,8 +119,8 @@ def _separated(path, grid, random):
     if separator == ";":
         # with semicolons a column of numbers such as 1.500 or 2.750 has two meanings
         for name in names:
-            some = [word for word in words[name] if "." in word]
-            if some and all(map(TWO_MEANINGS.match, some)):
+            with_point = [word for word in words[name] if "." in word]
+            if with_point and all(map(TWO_MEANINGS.match, with_point)):
                 separator = ","
     ending = str(random.choice(["\n", "\r\n", "\n", "\r"]))
     quoting = random.choice(["needed", "all", "some"])
@@ -137,10 +137,10 @@ def _separated(path, grid, random):
         return word
 
     lines = [separator.join(cell(name) for name in names)]
-    blank = _blank_rows(count, random)
+    blank_rows = _blank_rows(count, random)
     empty = [separator * (len(names) - 1), "", " " if separator != "\t" else ""]
     for i in range(count + 1):
-        lines += [str(random.choice(empty)) for at in blank if at == i]
+        lines += [str(random.choice(empty)) for at in blank_rows if at == i]
         if i < count:
             lines.append(separator.join(cell(words[name][i]) for name in names))
     text = ending.join(lines) + (ending if random.uniform() < 0.8 else "")
@@ -150,7 +150,7 @@ def _separated(path, grid, random):
     except UnicodeEncodeError:
         raw = text.encode("utf-8")
     path.write_bytes(raw)
-    return _numbered(count, blank)
+    return _numbered(count, blank_rows)
 
 
 def _is_whole(word):
@@ -161,20 +161,20 @@ def _excel(path, grid, random):
     names, count = list(grid.columns), len(grid)
     book = openpyxl.Workbook()
     sheet = book.active
-    blank = _blank_rows(count, random)
-    rows = _numbered(count, blank)
+    blank_rows = _blank_rows(count, random)
+    rows = _numbered(count, blank_rows)
     for j, name in enumerate(names, 1):
         _put(sheet.cell(1, j), name)
         cells = grid.columns[name]
         if random.uniform() < 0.3:
             cells = _in_words(grid, name, random)
-        typed = random.uniform() < 0.5
+        has_types = random.uniform() < 0.5
         for row, cell in zip(rows, cells, strict=True):
-            if isinstance(cell, str) and typed and _is_whole(cell):
+            if isinstance(cell, str) and has_types and _is_whole(cell):
                 cell = int(cell)
-            elif isinstance(cell, str) and typed and cell in ("TRUE", "FALSE"):
+            elif isinstance(cell, str) and has_types and cell in ("TRUE", "FALSE"):
                 cell = cell == "TRUE"
-            elif isinstance(cell, str) and typed and re.fullmatch(r"\d{4}-\d\d-\d\d", cell):
+            elif isinstance(cell, str) and has_types and re.fullmatch(r"\d{4}-\d\d-\d\d", cell):
                 cell = datetime.datetime.fromisoformat(cell)
             elif isinstance(cell, float) and cell.is_integer() and random.uniform() < 0.3:
                 cell = int(cell)
@@ -183,18 +183,18 @@ def _excel(path, grid, random):
             _put(sheet.cell(row, j), cell)
     if random.uniform() < 0.2:
         for j in range(1, len(names) + 1):
-            _put(sheet.cell(count + len(blank) + 3, j), " ")
+            _put(sheet.cell(count + len(blank_rows) + 3, j), " ")
     if random.uniform() < 0.2:
         book.create_sheet("notes")["A1"] = "nothing of this is read"
     book.save(path)
     return rows
 
 
-def _put(at, cell):
-    at.value = cell
+def _put(place, cell):
+    place.value = cell
     if isinstance(cell, str) and cell:
         # text that begins with "=" is marked as text and not as a formula
-        at.data_type = "e" if cell in ERRORS else "s"
+        place.data_type = "e" if cell in ERRORS else "s"
 
 
 def _parquet(path, grid, random):
@@ -204,12 +204,12 @@ def _parquet(path, grid, random):
     frame = pd.DataFrame(
         {name: _series(grid, name, random) for name in names}, index=range(count), columns=names
     )
-    blank = _blank_rows(count, random)
-    rows = _numbered(count, blank)
-    if blank:
-        full = frame.set_axis(rows).reindex(range(2, count + len(blank) + 2))
+    blank_rows = _blank_rows(count, random)
+    rows = _numbered(count, blank_rows)
+    if blank_rows:
+        full = frame.set_axis(rows).reindex(range(2, count + len(blank_rows) + 2))
         # empty rows would change a type without missing values, such as an integer type
-        frame = full if all(full[name].isna().sum() >= len(blank) for name in names) else frame
+        frame = full if all(full[name].isna().sum() >= len(blank_rows) for name in names) else frame
     # Parquet files leave out an index that is a range: a table of one column would lose its rows
     if random.uniform() < 0.2 and len(names) > 1:
         frame = frame.set_index(names[0])
@@ -219,23 +219,24 @@ def _parquet(path, grid, random):
 
 def _series(grid, name, random):
     cells = grid.columns[name]
-    some = [cell for cell in cells if cell is not None]
-    numbers = bool(some) and all(isinstance(cell, float) for cell in some)
-    if numbers and random.uniform() < 0.7:
+    present = [cell for cell in cells if cell is not None]
+    are_numbers = bool(present) and all(isinstance(cell, float) for cell in present)
+    if are_numbers and random.uniform() < 0.7:
         values = np.array([np.nan if cell is None else cell for cell in cells])
-        whole = all(cell.is_integer() and abs(cell) < 2**53 for cell in some)
-        if whole and random.uniform() < 0.5:
+        are_whole = all(cell.is_integer() and abs(cell) < 2**53 for cell in present)
+        if are_whole and random.uniform() < 0.5:
             return pd.Series([None if c is None else int(c) for c in cells], dtype="Int64")
         with np.errstate(over="ignore"):
-            exact = (values.astype(np.float32) == values).all()
-        return pd.Series(values.astype(np.float32) if exact and random.uniform() < 0.5 else values)
+            fits_float32 = (values.astype(np.float32) == values).all()
+        use_float32 = fits_float32 and random.uniform() < 0.5
+        return pd.Series(values.astype(np.float32) if use_float32 else values)
     words = _in_words(grid, name, random)
     if all(_is_whole(word) for word in words) and random.uniform() < 0.5:
         return pd.Series([int(word) for word in words])
     if set(words) == {"TRUE", "FALSE"} and random.uniform() < 0.5:
         return pd.Series([word == "TRUE" for word in words])
-    dates = words and all(re.fullmatch(r"\d{4}-\d\d-\d\d", word) for word in words)
-    if dates and random.uniform() < 0.5:
+    are_dates = words and all(re.fullmatch(r"\d{4}-\d\d-\d\d", word) for word in words)
+    if are_dates and random.uniform() < 0.5:
         return pd.Series(pd.to_datetime(words))
     if random.uniform() < 0.5:
         empty = [None, *EMPTY][random.integers(len(EMPTY) + 1)]

@@ -17,7 +17,7 @@ from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
-EVERY = 20  # one of 20 sheets has a batch, because a fit takes half a second
+PERIOD = 20  # one of 20 sheets has a batch, because a fit takes half a second
 TOLERANCE = 1e-9  # relative to the range of numbers; the order of sums changes the rounding
 REMAINING = 10  # candidates that are left in a sheet of LAYOUTS; a batch suggests all of them
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
@@ -28,8 +28,8 @@ class Case:
 
     def __init__(self, seed, report, folder):
         self.seed, self.report, self.folder = seed, report, folder
-        self.suggests = seed % EVERY == 0
-        layout = sheet_draw.LAYOUTS[seed // (2 * EVERY) % len(sheet_draw.LAYOUTS)]
+        self.suggests = seed % PERIOD == 0
+        layout = sheet_draw.LAYOUTS[seed // (2 * PERIOD) % len(sheet_draw.LAYOUTS)]
         self.sheet = sheet_draw.sheet(seed, layout if self.suggests else None)
         self.random = np.random.default_rng([seed, 12])
         kinds = ", ".join(column.option or column.kind for column in self.sheet.columns)
@@ -51,8 +51,8 @@ class Case:
                 continue
             # Excel files take longest to write, and fewer of them suffice
             random_ending = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
-            any_ending = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
-            path = self.new_path(name, random_ending if any_ending or ending is None else ending)
+            is_further = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
+            path = self.new_path(name, random_ending if is_further or ending is None else ending)
             written[name] = path, write(path, grid, self.random)
             if written[name][1] is None:
                 return None
@@ -62,7 +62,7 @@ class Case:
         return options, written
 
     def read_arrays(self, grids, words, ending=None, options=None):
-        """(options, Inputs) of the tables; a refusal is reported as a failure and returns None."""
+        """(options, Inputs) of the tables. If they are refused, reports it and returns None."""
         files, _ = self.write_files(grids, ending)
         options = self.sheet.options() if options is None else options
         parsed = parse([*files, *options, "--batch", "1", "--out", str(self.folder / "next.csv")])
@@ -90,10 +90,11 @@ class Case:
             r.true(f"{name} is given", (array is None) == (truth[name] is None))
             if array is not None and truth[name] is not None:
                 r.same(name, array, truth[name])
-        _, count = np.unique(truth["features"], axis=0, return_counts=True)
-        equal = int(count[count > 1].sum())
+        _, counts = np.unique(truth["features"], axis=0, return_counts=True)
+        n_equal = int(counts[counts > 1].sum())
         notes = [note for note in candidates.notes if "have the same features" in note]
-        r.same("equal candidates", [note.split()[0] for note in notes], [str(equal)] * (equal > 0))
+        expected = [str(n_equal)] if n_equal else []
+        r.same("equal candidates", [note.split()[0] for note in notes], expected)
 
     def check_formats(self):
         truth = self.sheet.truth()
@@ -107,16 +108,16 @@ class Case:
         rounding."""
         if all(column.kind != "numbers" for column in self.sheet.columns):
             return
-        exact = bool(self.random.integers(2))
+        powers_of_two = bool(self.random.integers(2))
         grids = self.sheet.grids()
         for column in self.sheet.columns:
             if column.kind != "numbers":
                 continue
-            dyadic = all((64 * x).is_integer() and abs(x) < 1e6 for x in column.cells)
+            is_dyadic = all((64 * x).is_integer() and abs(x) < 1e6 for x in column.cells)
             factor, shift = 2.0 ** int(self.random.integers(-8, 9)), 0.0
-            if exact and dyadic:
+            if powers_of_two and is_dyadic:
                 shift = float(self.random.integers(-100, 100))
-            elif not exact:
+            elif not powers_of_two:
                 factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
             converted = [factor * x + shift for x in column.cells]
             grids["candidates"].columns[column.name] = converted
@@ -128,7 +129,7 @@ class Case:
         groups = [Columns(*column) for column in truth["columns"]]
         expected = np.asarray(library(truth["features"], groups).features)
         actual = np.asarray(read[1].library.features)
-        if exact:
+        if powers_of_two:
             self.report.same("features in units of powers of two", actual, expected)
         else:
             # a negative factor changes a scaled number x to 1 - x
@@ -165,8 +166,8 @@ class Case:
             truth[name] = np.sort(new_row[truth[name]])
         self.check_truth(read[1], truth)
         notes = [note for note in read[1].candidates.notes if "not used as conditions" in note]
-        named = len(notes) == 1 and all(f"'{name}'" in notes[0] for name in added)
-        self.report.true("columns that are left out are named", named, str(notes))
+        are_named = len(notes) == 1 and all(f"'{name}'" in notes[0] for name in added)
+        self.report.true("columns that are left out are named", are_named, str(notes))
 
     def add_columns(self, grids):
         """Adds columns that are not features at random places. Returns their names."""
@@ -208,29 +209,29 @@ class Case:
         """Checks that one mistake is refused in every format by a message that names its place."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
-        others = {name: grid for name, grid in grids.items() if name != fault.table}
-        other_files, _ = self.write_files(others, ".csv")
+        intact_grids = {name: grid for name, grid in grids.items() if name != fault.table}
+        intact_files, _ = self.write_files(intact_grids, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
             self.report.problem = f"{self.description}, {fault.words} as {ending}"
-            wrong = {} if fault.table is None else {fault.table: grids[fault.table]}
-            files_and_rows = self.write_files(wrong, ending)
+            wrong_grids = {} if fault.table is None else {fault.table: grids[fault.table]}
+            files_and_rows = self.write_files(wrong_grids, ending)
             if files_and_rows is None:
                 continue
             files, written = files_and_rows
             first = fault.table == "candidates"
-            files = [*files, *other_files] if first else [*other_files, *files]
+            files = [*files, *intact_files] if first else [*intact_files, *files]
             out = self.new_path("refused", str(random.choice(ENDINGS)))
             arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
             message = self.refusal([*arguments, "--out", str(out)])
             if message is None:
                 continue
             path, row_numbers = written.get(fault.table, (None, None))
-            named = [] if path is None else [str(path)]
+            place = [] if path is None else [str(path)]
             if fault.row is not None:
                 # the header, of number -1, is row 1 of a file
-                named.append(f"row {row_numbers[fault.row] if fault.row >= 0 else 1}")
-            named += [] if fault.column is None else [f"column '{fault.column}'"]
-            for word in named:
+                place.append(f"row {row_numbers[fault.row] if fault.row >= 0 else 1}")
+            place += [] if fault.column is None else [f"column '{fault.column}'"]
+            for word in place:
                 self.report.true("a refusal names its place", word in message, f"{word}: {message}")
         new_files = {p.name for p in self.folder.iterdir() if p.name.startswith("refused")}
         self.report.true("nothing is written", not new_files, str(new_files))
@@ -258,8 +259,8 @@ class Case:
         raw = bytearray(path.read_bytes())
         if random.uniform() < 0.5:
             raw = raw[: random.integers(len(raw))]
-        for at in random.integers(0, max(len(raw), 1), random.integers(1, 4)):
-            raw[at : at + 1] = bytes([random.integers(256)])
+        for i in random.integers(0, max(len(raw), 1), random.integers(1, 4)):
+            raw[i : i + 1] = bytes([random.integers(256)])
         path = self.new_path("damaged", ending)
         path.write_bytes(bytes(raw))
         self.report.problem = f"{self.description}, a damaged {ending}"
@@ -290,8 +291,8 @@ class Case:
         predicted, low, high = (table.numbers(name) for name in names)
         sign = -1 if sheet.minimize else 1
         # the file keeps three significant digits of the width of an interval
-        close = np.abs(predicted - sign * batch.mean) <= 0.01 * (high - low)
-        report.true("means of the batch", close.all())
+        is_close = np.abs(predicted - sign * batch.mean) <= 0.01 * (high - low)
+        report.true("means of the batch", is_close.all())
         report.true("intervals are not empty", (low < high).all())
         report.true("rows are distinct", len(set(batch.rows)) == REMAINING)
         truth = sheet.truth()
@@ -315,7 +316,8 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch of tables whose candidate i is candidate rows[i] of the sheet."""
+        """Compares `batch` of the sheet with the batch of tables whose candidate i is candidate
+        rows[i] of the sheet, and whose values are multiplied by `scale`."""
         read = self.read_arrays(grids, words)
         if read is None:
             return
@@ -324,10 +326,9 @@ class Case:
         options.batch = REMAINING
         model = fit(arrays.library, arrays.arms, arrays.goals, errors=arrays.errors, key=key)
         for name, unit in dict(lengthscale=1.0, ratio=1.0, scale=scale, centre=scale).items():
-            one = np.asarray(getattr(batch.model, name)) * unit
-            two = np.asarray(getattr(model, name))
-            size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
-            difference = np.abs(one - two).max() / size
+            old, new = np.asarray(getattr(batch.model, name)) * unit, getattr(model, name)
+            size = np.abs(old).max() if name != "centre" else scale * batch.model.scale + abs(old)
+            difference = np.abs(old - np.asarray(new)).max() / size
             report.true(f"{name} of the model", difference <= 1e-6, f"differs by {difference:.1e}")
         # the fits were compared above; batches are compared with equal models
         model = batch.model
@@ -349,7 +350,7 @@ class Case:
 
 
 def check(seed, report, long=False):
-    """Checks one sheet, and for every EVERY-th sheet also the batch."""
+    """Checks one sheet, and if the seed is a multiple of PERIOD also its batch."""
     with tempfile.TemporaryDirectory(prefix="sheet") as name:
         case = Case(seed, report, Path(name))
         case.check_formats()

@@ -1,4 +1,4 @@
-"""A few seeds of every kind; scripts/fuzz runs more."""
+"""The fuzzers with a few seeds of every kind; scripts/fuzz runs more."""
 
 import os
 import subprocess
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from main import campaign
 
-SEEDS = dict(arms=24, streams=32, boxes=40, sheets=24)
+N_SEEDS = dict(arms=24, streams=32, boxes=40, sheets=24)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.mark.parametrize("kind", SEEDS)
+@pytest.mark.parametrize("kind", N_SEEDS)
 def test_random_problems_match_the_oracles(kind):
-    report = campaign(kind, False, SEEDS[kind])
+    report = campaign(kind, long=False, count=N_SEEDS[kind])
     assert not report.failures
-    assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= SEEDS[kind] / 4
+    assert sum(report.checks.values()) > 100 and sum(report.skipped.values()) <= N_SEEDS[kind] / 4
 
 
 def test_the_script_runs_with_a_safe_path():
@@ -24,12 +24,12 @@ def test_the_script_runs_with_a_safe_path():
     program, seeds = Path(__file__).with_name("main.py"), ("--first", "1", "--count", "1")
     command = [sys.executable, program, "sheets", *seeds]
     environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "0 failures" in done.stdout
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    assert "0 failures" in process.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arms", "streams", "boxes"])
 def test_hard_random_problems_match_the_oracles(kind):
-    assert not campaign(kind, True, 100).failures
+    assert not campaign(kind, long=True, count=100).failures

@@ -27,7 +27,7 @@ NAMES = ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
 CASES = {name: cases.CASES[name] for name in NAMES}
 CASES["growing"] = cases.CASES["bbkb_global"].replace(capacity=8)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
-TWELVE = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
+LINEAR = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
 FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
 BOX = Box(jnp.zeros(1), jnp.ones(1))
 
@@ -36,13 +36,13 @@ class Interrupted(Exception):
     """Raised by a progress report or an objective, in place of a kill."""
 
 
-def run_with_interrupt(bandit, path, reports):
-    """A run that ends after a number of reports, each of 2 evaluations or more."""
+def run_with_interrupt(bandit, path, n_reports):
+    """A run that ends after `n_reports` progress reports, each after 2 evaluations or more."""
     calls = []
 
     def stop(evaluations, seconds):
         calls.append(evaluations)
-        if len(calls) == reports:
+        if len(calls) == n_reports:
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -53,30 +53,30 @@ def assert_same(a, b):
     chex.assert_trees_all_equal((a.trace, a.state), (b.trace, b.state))
 
 
-def names(folder):
+def file_names(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
 @by_name(CASES, NAMES[1:3])
 def test_an_interrupted_run_resumes_to_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
-    whole = loops.run(bandit, PROBLEM, KEY, HORIZON)
-    for reports in (4, 2):
-        run_with_interrupt(bandit, path, reports)
-    report = dict(on_progress=lambda n, seconds: evaluations.append(n))
-    resumed = loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path, **report)
-    assert_same(resumed, whole)
+    whole_run = loops.run(bandit, PROBLEM, KEY, HORIZON)
+    for n_reports in (4, 2):
+        run_with_interrupt(bandit, path, n_reports)
+    options = dict(checkpoint=path, on_progress=lambda n, seconds: evaluations.append(n))
+    resumed = loops.run(bandit, PROBLEM, KEY, HORIZON, **options)
+    assert_same(resumed, whole_run)
     assert evaluations[0] > 8  # the run does not start again from 0
     # a finished run is read from its file
-    assert_same(loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path), whole)
+    assert_same(loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path), whole_run)
     if name == "growing":
-        assert whole.capacity > bandit.capacity
+        assert whole_run.capacity > bandit.capacity
 
 
 @pytest.mark.parametrize("strategy", ["threads", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_several_seeds_are_resumed(strategy, tmp_path):
     bandit, keys = CASES["growing"], jax.random.split(KEY, 2)
-    whole = loops.run(bandit, PROBLEM, keys, HORIZON, strategy=strategy)
+    whole_run = loops.run(bandit, PROBLEM, keys, HORIZON, strategy=strategy)
 
     def stop(evaluations, seconds):
         if evaluations >= 40:
@@ -85,13 +85,13 @@ def test_several_seeds_are_resumed(strategy, tmp_path):
     options = dict(strategy=strategy, checkpoint=tmp_path / "run", workers=1)
     with pytest.raises(Interrupted):
         loops.run(bandit, PROBLEM, keys, HORIZON, on_progress=stop, **options)
-    assert_same(loops.run(bandit, PROBLEM, keys, HORIZON, **options), whole)
-    assert names(tmp_path) == {"threads": ["run.0", "run.1"], "vmap": ["run"]}[strategy]
+    assert_same(loops.run(bandit, PROBLEM, keys, HORIZON, **options), whole_run)
+    assert file_names(tmp_path) == {"threads": ["run.0", "run.1"], "vmap": ["run"]}[strategy]
 
 
 def test_another_run_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
-    run_with_interrupt(bandit, path, 1)
+    run_with_interrupt(bandit, path, n_reports=1)
     formula = widths.Formula(lambda evidence, assumed: 2.0)
     for change, words in [
         (dict(algorithm=bandit.replace(noise_std=0.2)), r"was 0.1, is 0.2\. Name another file"),
@@ -105,11 +105,11 @@ def test_another_run_is_refused(tmp_path):
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
             loops.run(**arguments, checkpoint=path)
     content = path.read_bytes()
-    for wrong, words in [
+    for changed, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
         (content.replace(b'"version": 3', b'"version": 1'), "version 1, .* 3. Name another file"),
     ]:
-        path.write_bytes(wrong)
+        path.write_bytes(changed)
         with pytest.raises(ValueError, match=words):
             loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path)
 
@@ -139,27 +139,28 @@ ERRORS = [Interrupted("the robot is stuck"), KeyboardInterrupt(), SystemExit(3)]
 @pytest.mark.parametrize("with_file", [False, True], ids=["state", "file"])
 @pytest.mark.parametrize("domain", [ARMS, BOX], ids=["arms", "box"])
 def test_drive_loses_no_evaluation_to_an_error(error, with_file, domain, tmp_path):
-    """Only the failed evaluation is repeated."""
+    """The error is raised in the third call. Only this call is repeated."""
     algorithm, values, horizon, evaluations_done = {
         Arms: (FIXED, np.sin, 14, 8),
         Box: (UniformBox(initial=3), first_coordinate, 5, 2),
     }[type(domain)]
-    whole = loops.drive(algorithm, values, domain, KEY, horizon)
+    whole_run = loops.drive(algorithm, values, domain, KEY, horizon)
     path = tmp_path / "run"
     options = dict(checkpoint=path) if with_file else {}
     objective, calls = failing([3], error, values)
     with pytest.raises(type(error)) as error_info:
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     assert error_info.value is error and error.driven.t == evaluations_done
-    how = f"they are in {path}" if with_file else "drive(..., state=error.driven) resumes"
-    for words in (how, f"finished {evaluations_done} evaluations"):
+    place = f"they are in {path}" if with_file else "drive(..., state=error.driven) resumes"
+    for words in (place, f"finished {evaluations_done} evaluations"):
         assert words in error.__notes__[-1]
     options = options or dict(state=error.driven)
     resumed_run = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     del calls[2]
-    np.testing.assert_array_equal(np.concatenate(calls), whole.x.ravel())
+    np.testing.assert_array_equal(np.concatenate(calls), whole_run.x.ravel())
     chex.assert_trees_all_equal(
-        (resumed_run.state, resumed_run.x, resumed_run.y), (whole.state, whole.x, whole.y)
+        (resumed_run.state, resumed_run.x, resumed_run.y),
+        (whole_run.state, whole_run.x, whole_run.y),
     )
 
 
@@ -187,8 +188,8 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
 
 
 def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
-    """A batch is not evaluated again after Ctrl-C in `tell`."""
-    whole = loops.drive(FIXED, np.sin, ARMS, KEY, 12)
+    """If Ctrl-C interrupts `tell` after a batch, the resumed run does not evaluate it again."""
+    whole_run = loops.drive(FIXED, np.sin, ARMS, KEY, 12)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
@@ -202,7 +203,7 @@ def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
         objective, calls = failing([], None, np.sin)
         resumed_run = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
         assert resumed_run.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
-    np.testing.assert_array_equal(resumed_run.x, whole.x)
+    np.testing.assert_array_equal(resumed_run.x, whole_run.x)
     with pytest.raises(ValueError, match="another run: its last 4 evaluations are not those"):
         loops.drive(FIXED.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 
@@ -227,7 +228,7 @@ def test_a_full_disk_loses_no_evaluation(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left") as error_info:
         loops.drive(UniformBox(), lambda x: 1.0, BOX, KEY, 5, checkpoint=tmp_path / "run")
     assert error_info.value.driven.t == 1 and "state=error.driven" in error_info.value.__notes__[-1]
-    assert names(tmp_path) == []
+    assert file_names(tmp_path) == []
 
 
 HOLDER = """
@@ -249,7 +250,7 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 def test_a_file_has_one_writer_among_processes(tmp_path):
     """A killed process loses its lock, even while one of its workers is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
-    several, keys = tmp_path / "run", jax.random.split(KEY, 2)
+    prefix, keys = tmp_path / "run", jax.random.split(KEY, 2)  # the runs are run.0 and run.1
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)
     try:
@@ -260,21 +261,21 @@ def test_a_file_has_one_writer_among_processes(tmp_path):
         )
         for action in (
             lambda: loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=path),
-            lambda: loops.run(Uniform(), TWELVE, KEY, 3, checkpoint=path),
-            lambda: loops.run(Uniform(), TWELVE, keys, 3, checkpoint=several, strategy="threads"),
+            lambda: loops.run(Uniform(), LINEAR, KEY, 3, checkpoint=path),
+            lambda: loops.run(Uniform(), LINEAR, keys, 3, checkpoint=prefix, strategy="threads"),
         ):
             with pytest.raises(ValueError, match=words):
                 action()
         process.kill()
         process.wait()
         assert lock.exists()  # the lock file stays, unlocked
-        assert loops.run(Uniform(), TWELVE, KEY, 3, checkpoint=path).trace.arm.shape == (3,)
+        assert loops.run(Uniform(), LINEAR, KEY, 3, checkpoint=path).trace.arm.shape == (3,)
     finally:
         process.kill()
         process.wait()
         process.stdin.close()  # ends the worker
         process.stdout.close()
-    assert names(tmp_path) == ["run.1"]
+    assert file_names(tmp_path) == ["run.1"]
 
 
 def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):
@@ -288,4 +289,4 @@ def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):
             saving.hold(tmp_path / "a", "a run", "wait"),
         ):
             saving.write(tmp_path / "b", b"x")
-    assert names(tmp_path) == ["a", "b"]
+    assert file_names(tmp_path) == ["a", "b"]

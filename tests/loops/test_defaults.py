@@ -10,34 +10,35 @@ from jsketch.sketch import Standardized, Taylor
 KEY = jax.random.key(0)
 
 
-def events(count):
-    """Inputs and labels in units that are far from 1."""
+def examples(n):
+    """Inputs [n,3] and labels [n] whose means and deviations are far from 1."""
     random = np.random.default_rng(0)
-    x = random.normal([20, 101_325, 0.001], [8, 900, 0.0002], (count, 3))
+    x = random.normal([20, 101_325, 0.001], [8, 900, 0.0002], (n, 3))
     y = 300 + 40 * np.sin(x[:, 0] / 8) + 0.02 * (x[:, 1] - 101_325) + 5e4 * (x[:, 2] - 0.001)
-    return x, y + random.normal(0, 1, count)
+    return x, y + random.normal(0, 1, n)
 
 
 def test_the_default_fits_inputs_and_labels_of_any_units(capsys):
-    x, y = events(3_000)
+    x, y = examples(3_000)
     forecaster = default_forecaster((x, y))
     assert "degree 8" in capsys.readouterr().err
     forecasts, _ = prequential(forecaster, (x, y), KEY)
-    # the labels have a variance of 990, the noise of 1
+    # the variance of the labels is 990, and the variance of the noise is 1
     assert np.asarray(forecasts.loss)[1_500:].mean() < 2
 
 
-def test_the_default_does_not_depend_on_the_chunks_or_on_later_events(capsys):
-    x, y = events(2_000)
-    whole = default_forecaster((x, y), progress=False)
-    parts = default_forecaster(chunks(x[:1_100], y[:1_100], size=150), progress=False)
+def test_the_default_does_not_depend_on_the_chunks_or_on_later_examples(capsys):
+    x, y = examples(2_000)
+    from_arrays = default_forecaster((x, y), progress=False).features
+    stream = chunks(x[:1_100], y[:1_100], size=150)
+    from_chunks = default_forecaster(stream, progress=False).features
     assert capsys.readouterr().err == ""
-    assert whole.features.basis.lengthscale == parts.features.basis.lengthscale
-    np.testing.assert_allclose(whole.features.scale, parts.features.scale)
+    assert from_arrays.basis.lengthscale == from_chunks.basis.lengthscale
+    np.testing.assert_allclose(from_arrays.scale, from_chunks.scale)
 
 
 def test_missing_labels_and_constant_inputs_are_accepted():
-    x, y = events(1_000)
+    x, y = examples(1_000)
     x[:, 1] = 7.0
     y[::2] = np.nan
     forecaster = default_forecaster((x, y), progress=False)
@@ -55,7 +56,7 @@ def test_the_degree_is_small_for_many_inputs():
 
 
 def test_a_saved_stream_restores_the_default(tmp_path):
-    x, y = events(100)
+    x, y = examples(100)
     live = Live(default_forecaster((x, y), progress=False), inputs=3, key=KEY)
     live.learn_many(x, y)
     live.save(tmp_path / "stream")
@@ -63,28 +64,30 @@ def test_a_saved_stream_restores_the_default(tmp_path):
 
 
 def test_standardized_features_are_those_of_scaled_inputs():
-    x, basis = np.random.default_rng(2).normal(size=(5, 2)), Taylor(2, 3, 1.5)
+    x = np.random.default_rng(2).normal(size=(5, 2))
+    basis = Taylor(inputs=2, degree=3, lengthscale=1.5)
     shift, scale = np.array([1.0, 2.0]), np.array([3.0, 0.5])
     features = Standardized(basis, shift, scale).features(jax.numpy.asarray(x))
-    assert (features[:, 0] == 1).all()
+    assert (features[:, 0] == 1).all()  # the constant feature
     np.testing.assert_allclose(features[:, 1:], basis.features((x - shift) / scale))
 
 
 def test_the_represented_share_is_the_squared_length_of_the_features():
-    x, taylor = np.random.default_rng(3).normal(size=(6, 2)) * 2, Taylor(2, 4, 1.3)
+    x = np.random.default_rng(3).normal(size=(6, 2)) * 2
+    taylor = Taylor(inputs=2, degree=4, lengthscale=1.3)
     lengths = np.square(taylor.features(jax.numpy.asarray(x))).sum(1)
     np.testing.assert_allclose(taylor.represented_share(x), lengths, rtol=1e-6)
 
 
 def test_inputs_that_are_too_large_for_the_degree_are_warned_of():
-    x, y = events(50)
+    x, y = examples(50)
     forecaster = online.PKAWV(Taylor(inputs=3, degree=6, lengthscale=1.0))
     with pytest.warns(UserWarning, match="scale the inputs"):
         prequential(forecaster, (x, y), KEY)
 
 
 def test_progress_has_the_error_of_the_whole_stream_so_far(capsys):
-    x, y = events(300)
+    x, y = examples(300)
     forecaster = default_forecaster((x, y), progress=False)
     parts = [part for part, _ in prequential(forecaster, chunks(x, y, 200), KEY, progress=True)]
     lines = capsys.readouterr().err.splitlines()

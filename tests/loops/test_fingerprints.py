@@ -61,13 +61,13 @@ class Pair(NamedTuple):
     form: str = "full"
 
 
-LONG = np.arange(100.0)
-DIFFERENT = {
+LONG_ARRAY = np.arange(100.0)
+DIFFERENT_PAIRS = {
     "plain": (Plain(0.5), Plain(0.7)),
     "plain_static": (Plain(form="full"), Plain(form="short")),
     "node": (Node(0.5), Node(0.7)),
     "node_static": (Node(form="full"), Node(form="short")),
-    "node_array": (Node(LONG), Node(LONG + 1e-9)),
+    "node_array": (Node(LONG_ARRAY), Node(LONG_ARRAY + 1e-9)),
     "static": (Static(0.5), Static(0.7)),
     "dataclass": (Data(0.5), Data(0.7)),
     "dataclass_of_plain": (Data(form=Plain(0.5)), Data(form=Plain(0.7))),
@@ -79,7 +79,7 @@ DIFFERENT = {
     "objects": (np.array([Plain(0.5)]), np.array([Plain(0.7)])),
     "keys": (Data(jax.random.key(0)), Data(jax.random.key(1))),
     "complex": (Data(1 + 2j), Data(1 + 3j)),
-    "long_list": (Data(list(LONG)), Data([*LONG[:-1], 98.0])),
+    "long_list": (Data(list(LONG_ARRAY)), Data([*LONG_ARRAY[:-1], 98.0])),
     "method": (Plain(0.5).width, Plain(0.7).width),
     "partial": (jax.tree_util.Partial(np.add, 1.0), jax.tree_util.Partial(np.add, 2.0)),
     "mesh": [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")],
@@ -94,14 +94,14 @@ class Holder:
     kernel: Any = 0.0
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
+@pytest.mark.parametrize("name", DIFFERENT_PAIRS)
 def test_different_values_have_different_descriptions(name):
     """The descriptions of equal values are equal, also after one is read from a file."""
-    first, second = DIFFERENT[name]
-    described, same, other = (describe(Holder(value)) for value in (first, first, second))
-    saved = json.loads(json.dumps(described))
-    assert differences(saved, other) and not differences(saved, same)
-    assert "0x" not in json.dumps(described)  # no addresses
+    first, second = DIFFERENT_PAIRS[name]
+    description, repeated, other = (describe(Holder(value)) for value in (first, first, second))
+    saved = json.loads(json.dumps(description))
+    assert differences(saved, other) and not differences(saved, repeated)
+    assert "0x" not in json.dumps(description)  # no addresses
 
 
 def test_a_difference_names_the_field():
@@ -110,8 +110,8 @@ def test_a_difference_names_the_field():
         assert changes == ["kernel.lengthscale was 0.5, is 0.7"]
     first, second = (describe(Holder(Plain(value).width)) for value in (0.5, 0.7))
     assert differences(first, second) == ["kernel.self.lengthscale was 0.5, is 0.7"]
-    listed = differences({}, {str(i): i for i in range(20)})
-    assert len(listed) == 9 and listed[-1] == "12 more"
+    changes = differences({}, {str(i): i for i in range(20)})
+    assert len(changes) == 9 and changes[-1] == "12 more"
 
 
 def test_equal_objects_have_equal_descriptions():
@@ -122,20 +122,20 @@ def test_equal_objects_have_equal_descriptions():
         def gain(self):
             return self.lengthscale * 2
 
-    with_cached_gain, loop, shared = Cached(), Plain(), Plain()
+    with_cached_gain, cyclic, shared = Cached(), Plain(), Plain()
     assert with_cached_gain.gain == 1.0
-    loop.itself = loop
+    cyclic.itself = cyclic
     for first, second in [
         (Data(np.nan), Data(np.nan)),
         (Data(shared, shared), Data(Plain(), Plain())),
         (with_cached_gain, Cached()),
     ]:
         assert not differences(describe(first), describe(second))
-    assert describe(loop)["itself"] == "a reference to an object that contains it"
+    assert describe(cyclic)["itself"] == "a reference to an object that contains it"
 
 
 def test_code_is_compared_by_its_name_and_tag():
-    def described(tag):
+    def description(tag):
         def objective(x):
             return x
 
@@ -143,8 +143,8 @@ def test_code_is_compared_by_its_name_and_tag():
             objective.checkpoint_tag = tag
         return describe(dict(objective=objective))
 
-    assert described(None) == described(None) and described("1") == described("1")
-    changes = differences(described("1"), described("2"))
+    assert description(None) == description(None) and description("1") == description("1")
+    changes = differences(description("1"), description("2"))
     assert changes == ["objective.checkpoint_tag was 1, is 2"]
 
 

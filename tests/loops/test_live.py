@@ -36,7 +36,7 @@ each = by_name(CASES, SLOW)
 
 def compiled_programs():
     """Programs that live streams have compiled in this process."""
-    names = ("_start", "_preview", "_preview_all", "_step")
+    names = ("_start", "_preview", "_preview_all", "_step")  # jitted functions of `live`
     return sum(getattr(live_streams, name)._cache_size() for name in names)
 
 
@@ -46,6 +46,7 @@ def examples(n=40):
 
 
 def run(stream, xs, ys):
+    """The predictions of single examples, each before its label is learned."""
     return np.array([stream.predict_learn(x, y) for x, y in zip(xs, ys, strict=True)])
 
 
@@ -55,25 +56,27 @@ def test_live_has_the_predictions_of_prequential_also_through_a_file(name, tmp_p
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
-    first = run(stream, xs[:25], ys[:25])
+    first_predictions = run(stream, xs[:25], ys[:25])
     stream.save(tmp_path / "stream")
     loaded = loops.Live.load(tmp_path / "stream", CASES[name])
     assert loaded.received == 25 and loaded.predict(xs[25]) == stream.predict(xs[25])
     without_forecaster = loops.Live.load(tmp_path / "stream")
     assert describe(without_forecaster.forecaster) == describe(CASES[name])
     assert without_forecaster.predict(xs[25]) == stream.predict(xs[25])
-    rest = []
+    last_predictions = []
     for x, y in zip(xs[25:], ys[25:], strict=True):
-        rest.append(loaded.predict(x))
-        assert loaded.predict(x) == rest[-1]
+        last_predictions.append(loaded.predict(x))
+        assert loaded.predict(x) == last_predictions[-1]
         loaded.learn(x, y)
-    np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
+    predictions = np.append(first_predictions, last_predictions)
+    np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-12, atol=1e-12)
     chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
     chex.assert_trees_all_equal_dtypes(loaded.state, state)
     errors = (forecasts.prediction - ys)[np.isfinite(ys)]
     assert loaded.labelled == errors.size == 37
     assert loaded.mean_squared_error == pytest.approx(np.square(errors).mean(), rel=1e-9)
     assert loaded.mean_absolute_error == pytest.approx(np.abs(errors).mean(), rel=1e-9)
+    # the repr has fewer digits
     assert f"mean_squared_error={loaded.mean_squared_error}"[:24] in repr(loaded)
 
 
@@ -115,16 +118,16 @@ def test_batches_have_the_predictions_of_single_examples(name):
     xs, ys = examples()
     forecaster = CASES[name].replace(capacity=64) if name == "kors" else CASES[name]
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
-    single, many = loops.Live(forecaster, 2, KEY), loops.Live(forecaster, 2, KEY)
-    run(single, xs[:31], ys[:31])
-    parts = [many.learn_many(xs[:13], ys[:13]).prediction]
-    parts.append([many.predict_learn(xs[13], ys[13])])
-    parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
+    stream, mixed_stream = loops.Live(forecaster, 2, KEY), loops.Live(forecaster, 2, KEY)
+    run(stream, xs[:31], ys[:31])
+    parts = [mixed_stream.learn_many(xs[:13], ys[:13]).prediction]
+    parts.append([mixed_stream.predict_learn(xs[13], ys[13])])
+    parts.append(mixed_stream.learn_many(xs[14:31], ys[14:31]).prediction)
     predictions = np.concatenate(parts)
     np.testing.assert_allclose(predictions, forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
-    one_by_one = [single.predict(x) for x in xs]
-    np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
-    assert many.received == 31
+    one_by_one = [stream.predict(x) for x in xs]
+    np.testing.assert_allclose(mixed_stream.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
+    assert mixed_stream.received == 31
 
 
 def test_many_rows_need_few_programs(monkeypatch):
@@ -132,27 +135,27 @@ def test_many_rows_need_few_programs(monkeypatch):
     xs, ys = examples()
     stream = loops.Live(TAYLOR.replace(features=Taylor(2, 5, 0.8)), 2, KEY)
     stream.learn_many(xs, ys)
-    before = compiled_programs()
-    for rows in (1, 3, 4, 5, 8, 9, 21, 40):
-        one_by_one = [stream.predict(x) for x in xs[:rows]]
-        np.testing.assert_allclose(stream.predict_many(xs[:rows]), one_by_one, atol=1e-12)
-    assert compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
+    n_programs = compiled_programs()
+    for n in (1, 3, 4, 5, 8, 9, 21, 40):
+        one_by_one = [stream.predict(x) for x in xs[:n]]
+        np.testing.assert_allclose(stream.predict_many(xs[:n]), one_by_one, atol=1e-12)
+    assert compiled_programs() - n_programs == 1 + 3  # of `predict`, and for 1, 4 and 8 rows
 
 
 def test_a_new_example_compiles_nothing():
     xs, ys = examples()
     stream = loops.Live(TAYLOR, 2, KEY)
     stream.predict(xs[0]), stream.learn(xs[0], ys[0])
-    before = compiled_programs()
+    n_programs = compiled_programs()
     run(stream, xs[1:], ys[1:])
-    second = loops.Live(TAYLOR.replace(regularization=0.7), 2, jax.random.key(9))
-    second.predict(list(xs[0])), second.learn(jnp.asarray(xs[0]), 1)
-    assert compiled_programs() == before
-    growing = loops.Live(online.KernelAWV(GAUSSIAN, 0.5, capacity=18), 2, KEY)
-    before = compiled_programs()
-    run(growing, xs, ys)
-    assert compiled_programs() - before == 3  # capacities 18, 27 and 41
-    assert growing.state.points.shape[0] == 41
+    second_stream = loops.Live(TAYLOR.replace(regularization=0.7), 2, jax.random.key(9))
+    second_stream.predict(list(xs[0])), second_stream.learn(jnp.asarray(xs[0]), 1)
+    assert compiled_programs() == n_programs
+    growing_stream = loops.Live(online.KernelAWV(GAUSSIAN, 0.5, capacity=18), 2, KEY)
+    n_programs = compiled_programs()
+    run(growing_stream, xs, ys)
+    assert compiled_programs() - n_programs == 3  # capacities 18, 27 and 41
+    assert growing_stream.state.points.shape[0] == 41
 
 
 def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
@@ -166,12 +169,12 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     ]:
         with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, forecaster)
-    mixture, other_grid = (
+    mixture, other_mixture = (
         online.over_regularizations(TAYLOR, np.linspace(0.1, end, 17), bound=1.0) for end in (1, 2)
     )
     loops.Live(mixture, 2, KEY).save(path)
     with pytest.raises(ValueError, match=r"grid.regularization was float64\[17\]"):
-        loops.Live.load(path, other_grid)
+        loops.Live.load(path, other_mixture)
     path.write_bytes(b"\x00\x01")
     with pytest.raises(ValueError, match="not a saved jsketch live stream"):
         loops.Live.load(path, TAYLOR)
@@ -205,17 +208,17 @@ def test_mistakes_raise_and_change_nothing():
 
 
 def test_every_method_raises_once_the_state_is_not_finite(tmp_path):
-    """An earlier file of the stream is not replaced."""
+    """A file that was saved before keeps the finite state."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
     stream.save(tmp_path / "stream")
-    x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
+    x, xs, ys = [0.1, 0.2], np.full((3, 2), 0.1), np.ones(3)
     for action in (
         lambda: stream.learn(x, 1e308),
         lambda: stream.learn(x, 1.0),
         lambda: stream.predict(x),
         lambda: stream.predict_learn(x, 1.0),
-        lambda: stream.predict_many(many[0]),
-        lambda: stream.learn_many(*many),
+        lambda: stream.predict_many(xs),
+        lambda: stream.learn_many(xs, ys),
         lambda: stream.save(tmp_path / "stream"),
     ):
         with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
@@ -258,7 +261,7 @@ def test_the_dtype_of_a_stream_is_that_of_the_argument(tmp_path):
 
 def test_memory_does_not_grow_with_the_stream():
     """No chunk that was learned is kept, neither by NumPy nor by JAX."""
-    chunks, kept = [], []
+    chunks, counts = [], []
 
     def read():
         for _ in range(8):
@@ -269,8 +272,9 @@ def test_memory_does_not_grow_with_the_stream():
     for forecasts, state in loops.prequential(TAYLOR, read(), KEY):
         del forecasts, state
         alive = sum(chunk() is not None for chunk in chunks)
-        kept.append((alive, len(jax.live_arrays())))
-    assert len(kept) == 8 and kept[2:] == kept[2:3] * 6 and kept[2][0] <= 2
+        counts.append((alive, len(jax.live_arrays())))
+    # from the third chunk on the counts are equal
+    assert len(counts) == 8 and counts[2:] == counts[2:3] * 6 and counts[2][0] <= 2
 
 
 def table_of(xs, ys):
@@ -279,7 +283,7 @@ def table_of(xs, ys):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "eu.csv", "tsv", "npy", "pairs"])
 def test_chunks_contain_the_rows_of_files_and_pairs(tmp_path, kind):
-    """Chunks extend across groups of rows. All columns except the target are inputs."""
+    """Chunks extend across row groups of Parquet. All columns except the target are inputs."""
     xs, ys = examples(23)
     path, options = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":
@@ -307,12 +311,12 @@ def test_chunks_contain_the_rows_of_files_and_pairs(tmp_path, kind):
 
 def test_wrong_streams_are_refused():
     xs, ys = examples(5)
-    used = iter(loops.chunks(xs, ys))
-    list(used)
+    exhausted = iter(loops.chunks(xs, ys))
+    list(exhausted)
     for stream, words in [
         ("events.csv", r"a file is read by chunks\('events.csv', target="),
         ([xs, ys], "pairs .*; a ndarray was given"),
-        (used, "the stream is empty; an iterator"),
+        (exhausted, "the stream is empty; an iterator"),
         (list(zip(xs, ys, strict=True)), r"examples and n labels; the shapes are \(2,\) and \(\)"),
     ]:
         for call in (partial(loops.prequential, TAYLOR, key=KEY), loops.default_forecaster):
@@ -390,12 +394,12 @@ def test_chunks_are_converted_to_the_dtype_of_the_first_one():
 
 def test_tables_and_lists_are_streams(tmp_path):
     xs, ys = examples(12)
-    whole, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
-    for given in (
+    expected, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
+    for pair in (
         (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
         (xs.tolist(), ys.tolist()),
     ):
-        found = loops.prequential(TAYLOR, given, KEY)[0].prediction
-        np.testing.assert_array_equal(found, whole.prediction)
-        parts = list(loops.chunks(*given, 6))
+        forecasts, _ = loops.prequential(TAYLOR, pair, KEY)
+        np.testing.assert_array_equal(forecasts.prediction, expected.prediction)
+        parts = list(loops.chunks(*pair, size=6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)

@@ -12,19 +12,19 @@ KERNEL = kernels.Gaussian(1.0)
 BBKB_SMALL = BBKB(KERNEL, regularization=0.01, capacity=16)
 
 
-def problem(arms=400):
-    x = np.random.default_rng(0).uniform(-2, 2, (arms, 2))
+def problem(n_arms=400):
+    x = np.random.default_rng(0).uniform(-2, 2, (n_arms, 2))
     return problems.finite_arms(x, np.exp(-np.square(x - 0.5).sum(1)), 0.1)
 
 
 @pytest.mark.parametrize("bandit", [BBKB_SMALL, GPUCB(KERNEL, capacity=30), Uniform()])
 def test_a_plan_is_positive_and_grows_with_the_seeds(bandit, monkeypatch):
     monkeypatch.setattr(planning, "PILOT_SECONDS", 0.05)
-    one = jsketch.plan(bandit, problem(), 30)
-    many = jsketch.plan(bandit, problem(), 30, seeds=20, workers=2)
-    assert 0 < one.pilot <= 30 and one.seconds > 0 and one.bytes > 0
-    assert many.bytes > one.bytes and many.seeds == 20
-    assert f"20 x {type(bandit).__name__}, 30 evaluations of 400 arms" in str(many)
+    plan = jsketch.plan(bandit, problem(), 30)
+    assert 0 < plan.pilot <= 30 and plan.seconds > 0 and plan.bytes > 0
+    plan_of_seeds = jsketch.plan(bandit, problem(), 30, seeds=20, workers=2)
+    assert plan_of_seeds.bytes > plan.bytes and plan_of_seeds.seeds == 20
+    assert f"20 x {type(bandit).__name__}, 30 evaluations of 400 arms" in str(plan_of_seeds)
 
 
 def test_a_run_that_does_not_fit_is_refused():

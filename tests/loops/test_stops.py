@@ -37,8 +37,8 @@ def test_a_run_ends_where_no_arm_is_left():
 
 def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
-    past = Evaluations(counts, counts)
-    data = past.replace(failed=[0, 1, 4])
+    observed = Evaluations(counts, counts)
+    data = observed.replace(failed=[0, 1, 4])
     state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=data))(KEY)
     assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
     assert FIXED.replace(repeat=True).remaining(state) is None
@@ -47,7 +47,7 @@ def test_observed_evaluations_leave_fewer_arms():
     query = ASK(FIXED, state, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
     with pytest.raises(ValueError, match="failed contains arm 12"):
-        FIXED.init(PROBLEM.arms, KEY, data=past.replace(failed=[12]))
+        FIXED.init(PROBLEM.arms, KEY, data=observed.replace(failed=[12]))
 
 
 def test_drive_ends_where_no_arm_is_left_and_repeats_no_failure():
@@ -105,7 +105,7 @@ def test_a_run_warns_once_of_imprecise_variances(loop):
 
 @pytest.mark.parametrize("kind", [BKB, GPUCB])
 def test_a_width_that_is_not_finite_ends_a_run(kind):
-    """All scores are NaN, and every pick would be arm 0."""
+    """All scores would be NaN, and every pick arm 0."""
     bandit = kind(kernels.Gaussian(1.0), width=widths.Formula(lambda e, c: e.count * jnp.nan))
     with pytest.raises(FloatingPointError, match="or the width is no longer finite"):
         loops.run(bandit, PROBLEM, KEY, 4)
@@ -128,9 +128,10 @@ def test_an_empty_query_ends_a_run(strategy):
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
-WARM = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4), fixed=FixedBKB(**SMALL, batch=4))
-FAILING = {
-    "bkb": WARM["bkb"],
+WARM_STARTS = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4))
+WARM_STARTS |= dict(fixed=FixedBKB(**SMALL, batch=4))
+WITH_FIRST_ARM = {
+    "bkb": BKB(**SMALL),
     "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5])),
     "gp_ucb": GPUCB(**SMALL),
     "mini_gp": MiniGP(**SMALL, max_batch=4),
@@ -138,42 +139,44 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.parametrize("name", WITH_FIRST_ARM)
 def test_a_first_arm_that_fails_is_replaced(name):
     """A first arm that succeeds remains the first arm."""
-    bandit, batches = FAILING[name], []
-    state = first = bandit.init(PROBLEM.arms, KEY)
+    bandit, batches = WITH_FIRST_ARM[name], []
+    state = initial_state = bandit.init(PROBLEM.arms, KEY)
     for _ in range(3):
         query = ASK(bandit, state, KEY)
         batches.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
         state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
-    assert batches[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
+    first_arm = int(initial_state.first_arm)
+    assert batches[0] == ([3, 5] if name == "initial" else [first_arm])
     assert batches[1] != batches[0] and batches[2] != batches[1] and len(batches[1]) == 1
-    after, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
-    assert int(after.first_arm) == int(first.first_arm)
+    state, _ = TELL(bandit, initial_state, query, jnp.ones(query.index.shape))
+    assert int(state.first_arm) == first_arm
     # a query whose slots are all masked is not a failure
     query = query.replace(mask=jnp.zeros_like(query.mask))
-    after, _ = TELL(bandit, first, query, jnp.full(query.index.shape, jnp.nan))
-    assert int(after.first_arm) == int(first.first_arm)
+    state, _ = TELL(bandit, initial_state, query, jnp.full(query.index.shape, jnp.nan))
+    assert int(state.first_arm) == first_arm
 
 
-@pytest.mark.parametrize("arms", [2, 4])
-def test_the_arm_that_replaces_a_failed_one_is_any_other_arm(arms):
+@pytest.mark.parametrize("n_arms", [2, 4])
+def test_the_arm_that_replaces_a_failed_one_is_any_other_arm(n_arms):
     keys, failed = jax.random.split(KEY, 100), jnp.ones((), bool)
 
     @jax.jit
     def arms_after_failure(first):
-        return jax.vmap(lambda key: history.resample_first_arm(first, failed, arms, key))(keys)
+        return jax.vmap(lambda key: history.resample_first_arm(first, failed, n_arms, key))(keys)
 
-    for first in (0, arms - 1):
+    for first in (0, n_arms - 1):
         new_arms = np.asarray(arms_after_failure(jnp.asarray(first, jnp.int32)))
-        assert set(new_arms.tolist()) == set(range(arms)) - {first}
+        assert set(new_arms.tolist()) == set(range(n_arms)) - {first}
 
 
-@pytest.mark.parametrize("name", WARM)
+@pytest.mark.parametrize("name", WARM_STARTS)
 def test_a_warm_start_beyond_the_capacity_is_flagged(name):
-    """Under vmap `init` cannot raise; `tell` sets overflow; `run`, `drive` and `grow` raise."""
-    bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
+    """Under vmap `init` cannot raise. `tell` sets a flag, and `run`, `drive` and `grow` raise."""
+    bandit = WARM_STARTS[name]
+    counts = jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):
         return bandit.init(PROBLEM.arms, KEY, data=Evaluations(counts, counts))
@@ -224,8 +227,8 @@ def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     assert ((lower <= MEAN) & (upper >= MEAN)).all()
     assert loops.gap(CERTIFIED_BKB, run.state) == pytest.approx(upper.max() - lower.max(), rel=1e-9)
     assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
-    before = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t - 1)
-    assert loops.gap(CERTIFIED_BKB, before.state) >= 0.2
+    shorter = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t - 1)
+    assert loops.gap(CERTIFIED_BKB, shorter.state) >= 0.2
     resumed = loops.drive(
         CERTIFIED_BKB, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
@@ -252,7 +255,7 @@ def test_a_function_of_the_user_ends_a_run():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Without data the gap is twice the width times the prior deviation, 1 / sqrt(lambda)."""
+    """Without data the gap is twice the width times the prior deviation, which is 10."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

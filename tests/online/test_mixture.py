@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from forecasts import mixture as mixture_of
+from forecasts import mixture as mixture_predictions
 from jax import lax
 from test_online import CASES as FORECASTERS
 
@@ -37,9 +37,9 @@ def expert_predictions(xs, ys):
     return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
 
 
-def adversarial_streams(mixture, seeds, n=150):
-    """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
-    the opposite sign, labels in favour of the expert of least weight, or random ones."""
+def adversarial_streams(mixture, n_streams, n=150):
+    """(xs [S,n,1], predictions [S,n], ys [S,n]) of S streams. The labels of a stream have the sign
+    opposite to the prediction, favour the expert of least weight, or are random."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -53,15 +53,16 @@ def adversarial_streams(mixture, seeds, n=150):
             predictions = mixture._map_experts(
                 lambda expert, state: expert.predict(state, x), state
             )
-            against = jnp.where(prediction > 0, -1.0, 1.0)
-            favoured = jnp.where(predictions[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
-            y = jnp.stack([against, favoured, noise])[kind]
+            opposite_sign = jnp.where(prediction > 0, -1.0, 1.0)
+            favoured_expert = jnp.argmin(state.log_weights)
+            favour = jnp.where(predictions[favoured_expert] > prediction, 1.0, -1.0)
+            y = jnp.stack([opposite_sign, favour, noise])[kind]
             return mixture.update(state, x, y, KEY)[0], (prediction, y)
 
         state = mixture.init(xs[0], KEY)
         return xs, *lax.scan(step, state, (xs, noise))[1]
 
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), seeds))
+    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), n_streams))
 
 
 @each_rule
@@ -69,7 +70,7 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
     mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
     max_regret = np.log(len(LAMS)) / RATES[rule]
     regrets = []
-    for xs, predictions, ys in zip(*adversarial_streams(mixture, 24), strict=True):
+    for xs, predictions, ys in zip(*adversarial_streams(mixture, n_streams=24), strict=True):
         best = np.square(expert_predictions(xs, ys) - np.asarray(ys)).sum(1).min()
         regrets.append(float(jnp.square(predictions - ys).sum()) - best)
     assert max(regrets) <= max_regret + 1e-9
@@ -88,27 +89,27 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
 )
 def test_the_capacity_grows_for_all_experts(forecaster):
     xs, ys = examples(4)
-    small, state = loops.prequential(
-        over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
-    )
-    large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0)
-    expected = loops.prequential(large, (xs, ys), KEY)[0].prediction
-    np.testing.assert_allclose(small.prediction, expected, atol=1e-9)
-    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
+    mixture = over_regularizations(forecaster, LAMS[1:3], bound=1.0)
+    forecasts, state = loops.prequential(mixture, (xs, ys), KEY)
+    large_mixture = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], bound=1.0)
+    expected = loops.prequential(large_mixture, (xs, ys), KEY)[0].prediction
+    np.testing.assert_allclose(forecasts.prediction, expected, atol=1e-9)
+    n_experts = 2
+    assert all(leaf.shape[0] == n_experts for leaf in jax.tree.leaves(state.experts))
 
 
 def test_experts_that_need_different_capacities_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
-    numbers = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
-    grid = {"sampling": Sampling(*numbers)}
+    mu, beta, eps = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
+    grid = {"sampling": Sampling(mu, beta, eps)}
     with pytest.raises(ValueError, match="need different capacities"):
-        loops.prequential(Mixture(forecaster, grid, 1.0), (xs, ys), KEY)
+        loops.prequential(Mixture(forecaster, grid, bound=1.0), (xs, ys), KEY)
 
 
 @struct.dataclass
 class Diverging(Forecaster):
-    """Predicts one number, and diverges after some examples."""
+    """Always predicts `level`, and diverges after `diverges_after` examples."""
 
     level: Any
     diverges_after: Any
@@ -121,11 +122,13 @@ class Diverging(Forecaster):
 
     def update(self, state, x, y, key):
         diverged = (state + 1 >= self.diverges_after) | jnp.isinf(y)
-        return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), diverged)
+        size, overflow = jnp.ones((), jnp.int32), jnp.zeros((), bool)
+        return state + 1, ForecastInfo(size, overflow, nonfinite=diverged)
 
 
 LEVELS, DIVERGES_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
 DIVERGING = {"level": LEVELS, "diverges_after": DIVERGES_AFTER}
+EXPERT = Diverging(level=0.0, diverges_after=0)  # each expert has the fields of its grid point
 
 
 @each_rule
@@ -133,27 +136,28 @@ def test_the_weight_of_a_diverged_expert_goes_to_the_others(rule):
     """The best expert diverges. The regret bound holds relative to the other experts."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
-    mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0, rule=rule)
+    mixture = Mixture(EXPERT, DIVERGING, bound=1.0, rule=rule)
     with pytest.warns(UserWarning, match=r"experts \[0\] of the mixture's 3 diverged"):
         forecasts, state = loops.prequential(mixture, (np.zeros((60, 1)), ys), KEY)
     eta = RATES[rule]
     levels = np.broadcast_to(LEVELS[:, None], (3, 60))
-    before, after = (mixture_of(rows, ys, 1.0, rule) for rows in (levels, levels[1:]))
-    expected = np.where(np.arange(60) < DIVERGES_AFTER[0], before, after).astype(float)
+    all_experts, remaining = (
+        mixture_predictions(rows, ys, bound=1.0, rule=rule) for rows in (levels, levels[1:])
+    )
+    expected = np.where(np.arange(60) < DIVERGES_AFTER[0], all_experts, remaining).astype(float)
     np.testing.assert_allclose(forecasts.prediction, expected, rtol=0, atol=1e-9)
     penalties = eta * np.square(LEVELS[:, None] - ys)
-    remaining = np.exp(-penalties[1:].sum(1))
-    np.testing.assert_allclose(np.exp(state.log_weights), [0, *remaining / remaining.sum()])
+    weights = np.exp(-penalties[1:].sum(1))
+    np.testing.assert_allclose(np.exp(state.log_weights), [0, *weights / weights.sum()])
     assert list(state.diverged) == [True, False, False]
     assert float(forecasts.loss.sum()) <= (penalties[1].sum() + np.log(3)) / eta
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
     """The warning is not repeated after a file is loaded, nor in later chunks."""
-    mixture = Mixture(
-        Diverging(0.0, 0), DIVERGING | {"diverges_after": np.array([2, 7, 4], np.int32)}, 1.0
-    )
-    stream = loops.Live(mixture, 1, KEY)
+    grid = DIVERGING | {"diverges_after": np.array([2, 7, 4], np.int32)}
+    mixture = Mixture(EXPERT, grid, bound=1.0)
+    stream = loops.Live(mixture, inputs=1, key=KEY)
     infos = [stream.learn([0.0], 0.4)]
     with pytest.warns(UserWarning, match=r"experts \[0\]"):
         infos.append(stream.learn([0.0], 0.4))
@@ -177,11 +181,11 @@ def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tm
 
 
 def test_no_expert_diverges_at_an_infinite_label():
-    mixture = Mixture(Diverging(0.0, 0), DIVERGING, 1.0)
+    mixture = Mixture(EXPERT, DIVERGING, bound=1.0)
     state = mixture.init(jnp.zeros(1), KEY)
     state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
     assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
-    assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
+    assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(LEVELS.mean())
 
 
 def test_forecasters_declare_the_methods_that_they_have():

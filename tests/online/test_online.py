@@ -58,7 +58,7 @@ CASES |= {
     "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0),
 }
 BLOCK = 7  # The last block of 60 examples is short.
-# These are variants of other rows and share their code.
+# The tests of these rows are marked slow, because other rows share their code.
 VARIANTS = {
     "taylor_ridge",
     "kors_ridge",
@@ -76,9 +76,9 @@ VARIANTS = {
 each = by_name(CASES, VARIANTS)
 
 
-def examples(seed=0, n=N, inputs=2):
+def examples(seed=0, n=N, dimension=2):
     random = np.random.default_rng(seed)
-    x = random.uniform(-1, 1, (n, inputs))
+    x = random.uniform(-1, 1, (n, dimension))
     return x, np.sin(3 * x.sum(1)) * random.uniform(0, 1, n)
 
 
@@ -135,25 +135,25 @@ def test_default_compiler_flags_give_the_same_predictions(name):
     xs, ys = examples()
     # the key that `one_by_one` passes to `init`
     state = CASES[name].init(xs[0], jax.random.split(KEY)[0])
-    found = STREAM(CASES[name], state, xs, ys, KEY, block=16).forecasts.prediction
+    predictions = STREAM(CASES[name], state, xs, ys, KEY, block=16).forecasts.prediction
     expected = one_by_one(CASES[name], xs, ys)[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-9, atol=1e-9)
 
 
 @by_name(CASES, VARIANTS | {"sketched_kons", "nogd", "kernel_awv"})
 def test_chunks_have_the_forecasts_of_the_whole_stream(name):
     """A shorter last chunk compiles nothing."""
     xs, ys = examples()
-    whole, state = loops.prequential(CASES[name], (xs, ys), KEY)
+    expected, state = loops.prequential(CASES[name], (xs, ys), KEY)
     progress, chunks = [], loops.chunks(xs, ys, 25)
     results = loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append)
     parts = [next(results), next(results)]
-    before = loops.streams._stream._cache_size()
+    n_programs = loops.streams._stream._cache_size()
     parts += list(results)
-    assert loops.streams._stream._cache_size() == before and progress == [25, 50, 60]
+    assert loops.streams._stream._cache_size() == n_programs and progress == [25, 50, 60]
     for field in ("prediction", "loss", "labelled", "dictionary_size"):
         values = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
-        np.testing.assert_allclose(values, getattr(whole, field), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(values, getattr(expected, field), rtol=1e-9, atol=1e-10)
     chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
 
 
@@ -189,10 +189,10 @@ GROWING = {
 def test_the_capacity_grows_and_changes_no_prediction(name):
     """Capacities for points and for examples (1,024 at first in Nystrom) grow inside blocks."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
-    small, state = loops.prequential(GROWING[name](4), (xs, ys), KEY)
-    large, _ = loops.prequential(GROWING[name](160), (xs, ys), KEY)
-    np.testing.assert_allclose(small.prediction, large.prediction, rtol=1e-9, atol=1e-10)
-    assert 4 < int(small.dictionary_size[-1]) <= 150
+    forecasts, state = loops.prequential(GROWING[name](capacity=4), (xs, ys), KEY)
+    expected, _ = loops.prequential(GROWING[name](capacity=160), (xs, ys), KEY)
+    np.testing.assert_allclose(forecasts.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
+    assert 4 < int(forecasts.dictionary_size[-1]) <= 150
     if name == "nystrom":
         assert state.inputs.shape[0] == 4096
 
@@ -200,21 +200,21 @@ def test_the_capacity_grows_and_changes_no_prediction(name):
 def test_a_stream_compiles_one_program_for_each_capacity():
     """The second chunk of a dictionary that grew in the first one compiles nothing."""
     xs, ys = examples()
-    before = loops.streams._stream._cache_size()
+    n_programs = loops.streams._stream._cache_size()
     chunks = loops.chunks(xs, ys, 29)
-    results = list(loops.prequential(GROWING["nystrom"](4), chunks, KEY))
+    results = list(loops.prequential(GROWING["nystrom"](capacity=4), chunks, KEY))
     capacities = {4} | {state.basis.shape[0] for _, state in results}
     assert capacities == {4, 8}
-    assert loops.streams._stream._cache_size() == before + len(capacities)
+    assert loops.streams._stream._cache_size() == n_programs + len(capacities)
 
 
 def test_predictions_do_not_depend_on_the_origin():
     """The unused rows of a dictionary are zeros. They are far from these inputs, and must not cost
     digits."""
     xs, ys = examples(14, 150)
-    make = GROWING["nystrom"]
-    near_origin, _ = loops.prequential(make(64), (xs, ys), KEY)
-    far_from_origin, _ = loops.prequential(make(64), (xs + 2.0**14, ys), KEY)
+    forecaster = GROWING["nystrom"](capacity=64)
+    near_origin, _ = loops.prequential(forecaster, (xs, ys), KEY)
+    far_from_origin, _ = loops.prequential(forecaster, (xs + 2.0**14, ys), KEY)
     np.testing.assert_allclose(far_from_origin.prediction, near_origin.prediction, atol=1e-8)
 
 
@@ -226,8 +226,8 @@ def test_a_small_mu_in_float32_warns():
 
 def test_taylor_features_are_the_monomials():
     """Each multi-index occurs once, with its value by the definition."""
-    x = examples(5, 6, 3)[0]
-    z = np.asarray(Taylor(3, 3, 0.7).features(x))
+    x = examples(seed=5, n=6, dimension=3)[0]
+    z = np.asarray(Taylor(inputs=3, degree=3, lengthscale=0.7).features(x))
     scaled = np.asarray(x) / 0.7
     expected = []
     for k in np.ndindex(4, 4, 4):
@@ -244,13 +244,14 @@ def test_taylor_features_are_the_monomials():
 
 
 def adversarial_stream(seed, n=40):
-    """Repeated points with labels whose sign is opposite to predictions of a ridge regression."""
+    """(points, labels, Gram matrix, lam). Points are repeated, and each label has the sign opposite
+    to the prediction of Kernel-AWV."""
     random = np.random.default_rng(seed)
     x = np.sort(random.uniform(-1, 1, (n // 4, 1)), 0)[random.integers(0, n // 4, n)]
     gram = oracles.gaussian(x, x, 0.5)
     lam, ys = 10.0 ** random.uniform(-2, 1), np.zeros(n)
     for t in range(n):
-        ys[t] = -1.0 if regression(gram, ys, t, lam, True) > 0 else 1.0
+        ys[t] = -1.0 if regression(gram, ys, t, lam, awv=True) > 0 else 1.0
     return x, ys, gram, lam
 
 
@@ -259,19 +260,19 @@ def test_identities_and_regret_bounds_hold_on_adversarial_streams():
     kernel_ridge = online.KernelAWV(kernels.Gaussian(0.5), penalize_current=False, capacity=24)
     for seed in range(12):
         x, ys, gram, lam = adversarial_stream(seed)
-        awv, ridge = closed_form(gram, ys, lam, True), closed_form(gram, ys, lam, False)
+        awv, ridge = (closed_form(gram, ys, lam, awv=penalized) for penalized in (True, False))
         for penalized, expected in ((False, ridge), (True, awv)):
             forecaster = kernel_ridge.replace(regularization=lam, penalize_current=penalized)
             forecasts, _ = loops.prequential(forecaster, (x, ys), KEY)
             np.testing.assert_allclose(forecasts.prediction, expected, atol=1e-8)
         n = len(ys)
-        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)
+        best = lam * ys @ np.linalg.solve(gram + lam * np.eye(n), ys)  # lam |f|^2 + losses
         logdets = [np.linalg.slogdet(np.eye(t) + gram[:t, :t] / lam)[1] for t in range(n + 1)]
         leverage = np.expm1(np.diff(logdets))  # h_t, Lemma 10
         np.testing.assert_allclose((np.square(ys - ridge) / (1 + leverage)).sum(), best, rtol=1e-8)
-        after = leverage / (1 + leverage)
-        identity = best + (ys**2 * after - awv**2 * leverage).sum()
-        np.testing.assert_allclose(np.square(ys - awv).sum(), identity, rtol=1e-8)
+        leverage_after = leverage / (1 + leverage)  # with example t in A
+        expected_loss = best + (ys**2 * leverage_after - awv**2 * leverage).sum()
+        np.testing.assert_allclose(np.square(ys - awv).sum(), expected_loss, rtol=1e-8)
         loss = float(forecasts.loss.sum())
         assert loss <= best + logdets[-1] * np.max(ys**2) + 1e-8
 

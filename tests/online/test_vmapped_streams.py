@@ -12,18 +12,17 @@ from jsketch import kernels, loops, online
 from jsketch.online.base import takes
 from jsketch.sketch.kors import Sampling
 
-M = 23
 # two of the streams exceed the capacity and end early
 SEEDS = [3, 5, 0]
-FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capacity=M, memory=192)
+FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capacity=23, memory=192)
 
 
 def run_stream(xs, ys, key):
     init_key, stream_key = jax.random.split(key)
     state = FORECASTER.init(xs[0], init_key)
     run = loops.streams.stream(FORECASTER, state, xs, ys, stream_key, block=16)
-    inside = jnp.arange(len(ys), dtype=jnp.int32) < run.t
-    return run.t, run.overflow, jnp.where(inside, run.forecasts.prediction, 0), run.state
+    processed = jnp.arange(len(ys), dtype=jnp.int32) < run.t
+    return run.t, run.overflow, jnp.where(processed, run.forecasts.prediction, 0), run.state
 
 
 def streams():
@@ -34,24 +33,26 @@ def streams():
 def test_vmapped_streams_equal_separate_ones():
     """Predictions and states agree, including those of runs that end long before the last one."""
     inputs = streams()
-    vmapped_runs, run_single = jax.jit(jax.vmap(run_stream))(*inputs), jax.jit(run_stream)
-    ends = []
+    ends, overflows, predictions, states = jax.jit(jax.vmap(run_stream))(*inputs)
+    run_single = jax.jit(run_stream)
     for i in range(len(SEEDS)):
         t, overflow, prediction, state = run_single(*(values[i] for values in inputs))
-        ends.append(int(t))
-        assert (int(vmapped_runs[0][i]), bool(vmapped_runs[1][i])) == (int(t), bool(overflow))
-        np.testing.assert_allclose(vmapped_runs[2][i], prediction, atol=2e-5)
-        np.testing.assert_array_equal(vmapped_runs[3].dictionary.points[i], state.dictionary.points)
-        assert int(vmapped_runs[3].received[i]) == int(state.received)
+        assert (int(ends[i]), bool(overflows[i])) == (int(t), bool(overflow))
+        np.testing.assert_allclose(predictions[i], prediction, atol=2e-5)
+        np.testing.assert_array_equal(states.dictionary.points[i], state.dictionary.points)
+        assert int(states.received[i]) == int(state.received)
     assert min(ends) < max(ends) == 120
 
 
-GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in VARIANTS]
+GROWING = [
+    name for name in CASES if takes(CASES[name]) == "growing blocks" and name not in VARIANTS
+]
 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_limit_of_zero_changes_nothing(name):
-    """No bit of the state changes. vmap computes such steps for runs that have ended."""
+    """`advance` learns at most `limit` examples. With a limit of 0, the vmapped step of a run that
+    has ended, no bit of the state changes."""
     xs, ys = (jnp.asarray(values) for values in examples(n=48))
     advance = jax.jit(CASES[name].advance)
     state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
@@ -67,7 +68,7 @@ def test_a_limit_of_zero_changes_nothing(name):
 def test_no_step_of_vmapped_streams_chooses_between_whole_states():
     inputs = streams()
     program = jax.make_jaxpr(jax.vmap(run_stream))(*inputs)
-    shape = (len(SEEDS), M, M)
+    shape = (len(SEEDS), FORECASTER.capacity, FORECASTER.capacity)
     (loop,) = [e for e in program.eqns if e.primitive.name == "while" and carries(e, shape)]
     assert not loop.params["cond_jaxpr"].out_avals[0].shape
     steps = list(equations(loop.params["body_jaxpr"].jaxpr))

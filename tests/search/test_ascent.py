@@ -23,8 +23,8 @@ def test_steps_beyond_a_peak_return_the_best_point():
 def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
     def bumps(u):
         """Two hills, the higher one in a corner; beyond the corner the function increases."""
-        near = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
-        return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
+        lower_hill = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
+        return lower_hill + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
 
     starts = jnp.asarray(np.random.default_rng(0).uniform(size=(30, 2)))
     ends = jax.jit(lambda u: search.ascend_cube(bumps, u, 60))(starts)
@@ -39,8 +39,9 @@ def test_scores_that_are_not_finite_are_never_the_largest():
     def score(u):
         return jnp.where(u[:, 0] > 0.5, jnp.nan, u[:, 0])
 
+    sizes = dict(candidates=64, starts=4, steps=20)
     best = jnp.array([0.9, 0.9])
-    u, value = search.maximise_over_cube(score, best, jax.random.key(0), 64, 4, 20)
+    u, value = search.maximise_over_cube(score, best, jax.random.key(0), **sizes)
     assert float(u[0]) <= 0.5 and np.isfinite(value)
 
     def score_of_pairs(pairs):
@@ -56,15 +57,15 @@ def test_scores_that_are_not_finite_are_never_the_largest():
 
 
 def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
-    """The spike in six inputs is beside the best point, and has a width of 0.01."""
-    best = jnp.full(6, 0.4)
+    """The spike in six dimensions is beside the best point, and has a width of 0.01."""
+    best, sizes = jnp.full(6, 0.4), dict(candidates=64, starts=4, steps=20)
 
     def spike(u):
         return jnp.exp(-jnp.square((u - 0.401) / 0.01).sum(1)) + 1e-6 * u[:, 0]
 
-    near, uniform = (
-        search.maximise_over_cube(spike, best, jax.random.key(0), 64, 4, 20, around_best)
-        for around_best in (True, False)
+    value_around_best, value_of_uniform = (
+        search.maximise_over_cube(spike, best, jax.random.key(0), **sizes, around_best=around)[1]
+        for around in (True, False)
     )
-    assert float(near[1]) > 0.9
-    assert float(uniform[1]) < 1e-5
+    assert float(value_around_best) > 0.9
+    assert float(value_of_uniform) < 1e-5

@@ -9,12 +9,12 @@ from scipy import stats
 from jsketch.suggest import acquisitions
 from jsketch.suggest.acquisitions import Chance, JointPosterior, Price, Terms, expected_best
 
-K, RATIO, BEST = 6, 0.1, 0.2
+K, RATIO, BEST = 6, 0.1, 0.2  # number of candidates, noise ratio, best value so far
 RANDOM = np.random.default_rng(3)
 ROOT = RANDOM.standard_normal((K, K)) / 2
 COVARIANCE = ROOT @ ROOT.T
 MEAN = RANDOM.standard_normal(K)
-FREE = np.arange(K) != 2
+IS_FREE = np.arange(K) != 2
 CHANCE, PRICE = np.array([0.9, 0.2, 1.0, 0.6, 0.8, 0.7]), np.array([2.0, 1, 1, 4, 0.5, 3])
 WORST, EXPONENT = -1.5, 0.6
 KEY = jax.random.key(0)
@@ -24,7 +24,7 @@ choose = jax.jit(lambda acquisition, posterior, key: acquisition.choose(posterio
 
 def posterior(chance=False, budget=None):
     # copies: `asarray` may share NumPy's memory
-    arrays = map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, BEST))
+    arrays = map(jnp.array, (MEAN, COVARIANCE, IS_FREE, RATIO, BEST))
     chance = Chance(jnp.array(CHANCE), jnp.array(WORST)) if chance else None
     price = None if budget is None else Price(*map(jnp.array, (PRICE, EXPONENT, budget)))
     return JointPosterior(*arrays, Terms(chance, price))
@@ -33,7 +33,7 @@ def posterior(chance=False, budget=None):
 @pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, budget=6.6)])
 @pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
 def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
-    """The value of a pick is its mean, or WORST after a failure. Costs divide a score."""
+    """In a score, a failure has the value WORST. Costs divide a score."""
     acquisition = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),
@@ -55,7 +55,7 @@ def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
             ei=chance * gain / divisor,
             variance=chance * std**2 / divisor,
         )[name]
-        allowed = FREE & ~np.isin(np.arange(K), picks)
+        allowed = IS_FREE & ~np.isin(np.arange(K), picks)
         allowed &= total_cost + PRICE <= terms.get("budget", np.inf)
         if not allowed.any():
             picks.append(-1)
@@ -74,14 +74,14 @@ def test_picks_are_as_frequent_as_candidates_are_best_in_draws():
     Thompson is a candidate as often as this candidate is the best one. The first pick of TopTwo is
     the second best one half of the time."""
     draws = np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 40_000)
-    draws[:, ~FREE] = -np.inf
+    draws[:, ~IS_FREE] = -np.inf
     order = np.argsort(-draws, axis=1)
     rate = np.bincount(order[:, 0], minlength=K) / len(draws)
-    second = np.bincount(order[:, 1], minlength=K) / len(draws)
+    second_rate = np.bincount(order[:, 1], minlength=K) / len(draws)
     assert np.diff(np.sort(rate)[::-1][:4]).max() < -0.02  # no ties
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(), KEY)
     assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
-    # how often a candidate is among the two best of the free candidates and two evaluated ones
+    # how often a candidate is among the two best of all free and of two evaluated candidates
     evaluated_values = jnp.array([0.9, 0.3])
     with_evaluated = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
     rate_of_two = (draws >= np.sort(with_evaluated, 1)[:, -2:-1]).mean(0)
@@ -95,7 +95,7 @@ def test_picks_are_as_frequent_as_candidates_are_best_in_draws():
     )
     for acquisition, expected in (
         (acquisitions.Thompson(), rate),
-        (acquisitions.TopTwo(0.5), (rate + second) / 2),
+        (acquisitions.TopTwo(leader=0.5), (rate + second_rate) / 2),
     ):
         picks = np.asarray(choose_often(acquisition, posterior()))
         assert all(len(set(row)) == 3 for row in picks.tolist()) and not (picks == 2).any()
@@ -108,7 +108,7 @@ def test_draws_contain_failures():
     random, count = np.random.default_rng(0), 40_000
     values = random.multivariate_normal(MEAN, COVARIANCE, count)
     values = np.where(random.random((count, K)) < CHANCE, values, WORST)
-    rate = np.bincount(np.where(FREE, values, -np.inf).argmax(1), minlength=K)
+    rate = np.bincount(np.where(IS_FREE, values, -np.inf).argmax(1), minlength=K)
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(chance=True), KEY)
     assert picks.tolist()[:2] == np.argsort(-rate)[:2].tolist()
     gain = jax.jit(expected_best, static_argnums=3)(

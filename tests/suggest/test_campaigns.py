@@ -13,7 +13,7 @@ from jsketch.suggest.tables import inputs, main, options
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(40, 2))
-OLD = RANDOM.uniform(size=(25, 2))
+EARLIER_X = RANDOM.uniform(size=(25, 2))
 KEY = jax.random.key(1)
 
 
@@ -23,17 +23,18 @@ def truth(x):
 
 def test_earlier_values_get_the_moments_of_the_present_ones():
     arms, values = np.arange(6), truth(X[:6])
-    old = 100 - 30 * truth(OLD)
-    old[3] = np.nan
-    joined = join_campaigns(X, arms, values, [(OLD, old), (OLD[:5], np.full(5, 7.0))])
+    earlier = 100 - 30 * truth(EARLIER_X)
+    earlier[3] = np.nan
+    campaigns = [(EARLIER_X, earlier), (EARLIER_X[:5], np.full(5, 7.0))]
+    joined = join_campaigns(X, arms, values, campaigns)
     assert joined.candidates.features.shape == (40 + 24 + 5, 2 + 3)
     assert joined.candidates.columns[-1] == Columns("category", 3)
     np.testing.assert_array_equal(joined.arms, [*range(6), *range(40, 69)])
-    earlier = joined.values[6:30]
-    assert earlier.mean() == pytest.approx(values.mean())
-    assert earlier.std() == pytest.approx(values.std())
-    order = np.argsort(old[~np.isnan(old)])
-    np.testing.assert_array_equal(np.argsort(earlier), order)
+    moved = joined.values[6:30]
+    assert moved.mean() == pytest.approx(values.mean())
+    assert moved.std() == pytest.approx(values.std())
+    order = np.argsort(earlier[~np.isnan(earlier)])
+    np.testing.assert_array_equal(np.argsort(moved), order)
     # equal values become the mean of the present ones
     np.testing.assert_allclose(joined.values[30:], values.mean())
     np.testing.assert_allclose(joined.errors[6:], values.std())
@@ -44,7 +45,7 @@ def test_the_first_batch_follows_an_earlier_campaign():
     """The batch is near the best earlier candidates, in any unit, and contains none of them."""
     batches = []
     for unit in (1.0, 1000.0):
-        joined = join_campaigns(X, [], [], [(OLD, unit * truth(OLD))])
+        joined = join_campaigns(X, [], [], [(EARLIER_X, unit * truth(EARLIER_X))])
         batches.append(suggest(*joined[:3], errors=joined.errors, batch=4, key=KEY).rows)
     assert batches[0].tolist() == batches[1].tolist()
     assert (batches[0] < len(X)).all()
@@ -55,38 +56,39 @@ def test_the_first_batch_follows_an_earlier_campaign():
 def test_candidates_of_earlier_campaigns_are_excluded_and_outliers_have_no_effect():
     """Candidates of earlier campaigns are not suggested, even with `replicates`. A single present
     value is the mean of the shifted earlier values. Poor outliers are limited as in `suggest`."""
-    joined = join_campaigns(X, [0], [87.3], [(OLD, truth(OLD))])
+    joined = join_campaigns(X, [0], [87.3], [(EARLIER_X, truth(EARLIER_X))])
     assert joined.values[1:].mean() == pytest.approx(87.3)
-    found = suggest(**joined._asdict(), replicates=True, batch=8, key=KEY)
-    assert (found.rows < len(X)).all()
-    arms, values, old = np.arange(6), truth(X[:6]), truth(OLD)
-    earlier_values = []
-    for size in (1e3, 1e7):
-        spiked = np.where(np.arange(6) == values.argmin(), -size, values)
-        earlier = np.where(np.arange(25) == old.argmin(), -size, old)
-        earlier_values.append(join_campaigns(X, arms, spiked, [(OLD, earlier)]).values[6:])
-    others = np.delete(np.arange(25), old.argmin())
-    np.testing.assert_allclose(earlier_values[0][others], earlier_values[1][others])
-    assert earlier_values[0].std() < 10
+    suggestion = suggest(**joined._asdict(), replicates=True, batch=8, key=KEY)
+    assert (suggestion.rows < len(X)).all()
+    arms, values, earlier = np.arange(6), truth(X[:6]), truth(EARLIER_X)
+    moved = []
+    for depth in (1e3, 1e7):
+        spiked = np.where(np.arange(6) == values.argmin(), -depth, values)
+        earlier_spiked = np.where(np.arange(25) == earlier.argmin(), -depth, earlier)
+        moved.append(join_campaigns(X, arms, spiked, [(EARLIER_X, earlier_spiked)]).values[6:])
+    other_rows = np.delete(np.arange(25), earlier.argmin())
+    np.testing.assert_allclose(moved[0][other_rows], moved[1][other_rows])
+    assert moved[0].std() < 10
 
 
 def test_the_number_of_earlier_evaluations_is_limited():
-    many = RANDOM.uniform(size=(1000, 2))
-    joined = join_campaigns(X, [], [], [(many, truth(many)), (OLD, truth(OLD))])
-    assert len(joined.exclude) == 128 + 25
+    x = RANDOM.uniform(size=(1000, 2))
+    joined = join_campaigns(X, [], [], [(x, truth(x)), (EARLIER_X, truth(EARLIER_X))])
+    assert len(joined.exclude) == 128 + 25  # 128 of the 1,000 are used
 
 
 def test_present_values_outweigh_contradictory_earlier_ones():
-    """The earlier campaign has the opposite values."""
+    """The earlier values are the negated function."""
     arms = np.arange(25)
-    joined = join_campaigns(X, arms, truth(X[:25]), [(OLD, -truth(OLD))])
-    found = suggest(*joined[:3], errors=joined.errors, batch=3, key=KEY)
-    mean = predict(*joined[:3], found.model, errors=joined.errors).mean[25:40]
+    joined = join_campaigns(X, arms, truth(X[:25]), [(EARLIER_X, -truth(EARLIER_X))])
+    model = suggest(*joined[:3], errors=joined.errors, batch=3, key=KEY).model
+    mean = predict(*joined[:3], model, errors=joined.errors).mean[25:40]
     assert np.abs(mean - truth(X[25:])).max() < 0.2
 
 
 @pytest.mark.parametrize(
-    "earlier", [(OLD[:, :1], truth(OLD)), (OLD, truth(OLD)[:3]), (OLD[0], [1])]
+    "earlier",
+    [(EARLIER_X[:, :1], truth(EARLIER_X)), (EARLIER_X, truth(EARLIER_X)[:3]), (EARLIER_X[0], [1])],
 )
 def test_shapes_that_do_not_agree_are_refused(earlier):
     with pytest.raises(ValueError, match="features .m, 2. and values .m."):
@@ -99,8 +101,8 @@ def sheets(folder, unit=1.0):
     pd.DataFrame(
         dict(id=[f"r{i}" for i in range(40)], T=X[:, 0], c=X[:, 1], solvent=solvents)
     ).assign(value="").to_csv(folder / "new.csv", index=False)
-    old = dict(T=OLD[:, 0], c=OLD[:, 1], solvent=np.resize(["water", "DMF", "THF"], 25))
-    pd.DataFrame(old).assign(value=unit * truth(OLD)).to_csv(folder / "old.csv", index=False)
+    old = dict(T=EARLIER_X[:, 0], c=EARLIER_X[:, 1], solvent=np.resize(["water", "DMF", "THF"], 25))
+    pd.DataFrame(old).assign(value=unit * truth(EARLIER_X)).to_csv(folder / "old.csv", index=False)
 
 
 def run(folder, *arguments):

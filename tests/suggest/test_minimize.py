@@ -35,31 +35,31 @@ def loss_with_failures(**h):
     return np.nan if h["kind"] == "z" else loss(**h)
 
 
-def assert_same(one, other):
-    assert [e.candidate for e in one.evaluations] == [e.candidate for e in other.evaluations]
-    np.testing.assert_array_equal(one.values, other.values)
+def assert_same(result, other):
+    assert [e.candidate for e in result.evaluations] == [e.candidate for e in other.evaluations]
+    np.testing.assert_array_equal(result.values, other.values)
 
 
 def test_the_minimum_of_mixed_hyperparameters():
-    found = minimize(loss, SPACE, 40, progress=False)
+    result = minimize(loss, SPACE, 40, progress=False)
     uniform = np.random.default_rng(0).random((2000, 5))
-    median_of_random = np.median([loss(**SPACE.decode(10 * u)) for u in uniform])
-    assert found.best_value == loss(**found.best) == found.values.min()
-    assert found.best_value < 0.05 < median_of_random
-    assert found.best["kind"] == "y" and type(found.best["depth"]) is int
-    assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 40
+    random_median = np.median([loss(**SPACE.decode(10 * u)) for u in uniform])
+    assert result.best_value == loss(**result.best) == result.values.min()
+    assert result.best_value < 0.05 < random_median
+    assert result.best["kind"] == "y" and type(result.best["depth"]) is int
+    assert len({tuple(e.candidate.values()) for e in result.evaluations}) == 40
 
 
 def test_maximize_is_minimize_of_the_negative():
-    low = minimize(loss, SPACE, 12, progress=False)
-    high = maximize(lambda **h: -loss(**h), SPACE, 12, progress=False)
-    np.testing.assert_array_equal(high.values, -low.values)
-    assert high.best == low.best and high.best_value == -low.best_value
+    minimum = minimize(loss, SPACE, 12, progress=False)
+    maximum = maximize(lambda **h: -loss(**h), SPACE, 12, progress=False)
+    np.testing.assert_array_equal(maximum.values, -minimum.values)
+    assert maximum.best == minimum.best and maximum.best_value == -minimum.best_value
 
 
 def test_failures_are_recorded_and_become_rare():
-    found = minimize(loss_with_failures, SPACE, 30, catch=FloatingPointError, progress=False)
-    frame = found.to_frame()
+    result = minimize(loss_with_failures, SPACE, 30, catch=FloatingPointError, progress=False)
+    frame = result.to_frame()
     assert list(frame.columns) == [*SPACE.names, "value", "failed", "error", "seconds"]
     failed = (frame.share > 0.6) | (frame.kind == "z")
     np.testing.assert_array_equal(frame.failed, failed)
@@ -68,7 +68,7 @@ def test_failures_are_recorded_and_become_rare():
     # evaluations fail in 60% of the space
     assert frame.failed[20:].mean() < 0.4
     assert not frame.duplicated(list(SPACE.names)).any()
-    assert found.best_value < 0.5
+    assert result.best_value < 0.5
 
 
 def test_an_uncaught_error_ends_the_run_and_has_its_result():
@@ -94,19 +94,19 @@ def test_a_running_evaluation_is_kept_when_another_one_of_its_batch_raises():
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
     settings = dict(catch=FloatingPointError, batch=batch, progress=False)
-    whole = minimize(loss_with_failures, SPACE, 20, **settings)
+    expected = minimize(loss_with_failures, SPACE, 20, **settings)
     raise_at_ten, calls = failing([10], KeyError("broken"), loss_with_failures)
     file = tmp_path / "tuning.run"
     with pytest.raises(KeyError):
         minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
-    first = minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
-    assert len(first.evaluations) == 14
-    before = len(calls)
-    assert_same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
-    assert len(calls) == before + 6
+    result = minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
+    assert len(result.evaluations) == 14
+    n_calls = len(calls)
+    assert_same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), expected)
+    assert len(calls) == n_calls + 6
     # the file already has 20 evaluations, so that the function is not called for the first 5
     assert len(minimize(raise_at_ten, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
-    assert len(calls) == before + 6
+    assert len(calls) == n_calls + 6
 
 
 def test_a_file_of_another_run_is_refused(tmp_path):
@@ -121,10 +121,10 @@ def test_a_file_of_another_run_is_refused(tmp_path):
 def test_a_run_is_extended_with_another_batch(tmp_path, capsys):
     file = tmp_path / "tuning.run"
     minimize(loss, SPACE, 3, checkpoint=file, progress=False)
-    more = minimize(loss, SPACE, 6, batch=5, checkpoint=file)
+    result = minimize(loss, SPACE, 6, batch=5, checkpoint=file)
     assert capsys.readouterr().err.startswith("3 evaluations were loaded from tuning.run\n")
     # the points of the initial design are those of the first call
-    assert_same(more, minimize(loss, SPACE, 6, progress=False))
+    assert_same(result, minimize(loss, SPACE, 6, progress=False))
 
 
 def test_threads_evaluate_a_batch_at_the_same_time():
@@ -134,9 +134,9 @@ def test_threads_evaluate_a_batch_at_the_same_time():
         barrier.wait()
         return loss(**h)
 
-    found = minimize(wait_for_others, SPACE, 12, batch=3, progress=False)
-    assert_same(found, minimize(loss, SPACE, 12, batch=3, progress=False))
-    assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 12
+    result = minimize(wait_for_others, SPACE, 12, batch=3, progress=False)
+    assert_same(result, minimize(loss, SPACE, 12, batch=3, progress=False))
+    assert len({tuple(e.candidate.values()) for e in result.evaluations}) == 12
 
 
 @pytest.mark.slow
@@ -149,10 +149,10 @@ def test_processes_evaluate_a_batch(tmp_path):
         "    if x > 0.9: raise ValueError('large')\n"
         "    return os.getpid()\n"
         "if __name__ == '__main__':\n"
-        "    found = minimize(f, Space(x=(0.0, 1.0)), 4, batch=2, workers='processes',"
+        "    result = minimize(f, Space(x=(0.0, 1.0)), 4, batch=2, workers='processes',"
         " catch=ValueError, progress=False)\n"
-        "    assert os.getpid() not in found.values\n"
-        "    print(len(found.evaluations))\n"
+        "    assert os.getpid() not in result.values\n"
+        "    print(len(result.evaluations))\n"
     )
     run = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert run.stdout == "4\n", run.stderr
@@ -167,64 +167,65 @@ def test_processes_evaluate_a_batch(tmp_path):
     ],
 )
 def test_the_best_of_a_list_of_candidates_is_found(candidates):
-    def value(one):
-        a, b = one.values() if isinstance(one, dict) else one
+    def value(candidate):
+        a, b = candidate.values() if isinstance(candidate, dict) else candidate
         return (float(a) - 6) ** 2 + 20 * (b in ("u", 0))
 
-    found = minimize(value, candidates, 15, progress=False)
-    assert found.best_value == 0
-    assert len({repr(e.candidate) for e in found.evaluations}) == 15
+    result = minimize(value, candidates, 15, progress=False)
+    assert result.best_value == 0
+    assert len({repr(e.candidate) for e in result.evaluations}) == 15
 
 
 def test_a_run_ends_when_every_point_was_evaluated():
     with pytest.warns(UserWarning, match="ends after evaluation 6: no other point is left"):
-        found = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
-    assert sorted(found.values) == [1, 2, 2, 3, 3, 4]
+        result = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
+    assert sorted(result.values) == [1, 2, 2, 3, 3, 4]
     for candidates in (pd.Series(["a", "b", "c"]), [(word, (1, 2)) for word in "abc"]):
         with pytest.warns(UserWarning, match="ends after evaluation 3"):
-            found = maximize(lambda one: ord(one[0]), candidates, 20, batch=2, progress=False)
-        assert found.best[0] == "c"
+            result = maximize(lambda one: ord(one[0]), candidates, 20, batch=2, progress=False)
+        assert result.best[0] == "c"
 
 
 def test_progress_is_a_line_for_every_better_value(capsys):
-    found = minimize(loss, SPACE, 12)
+    result = minimize(loss, SPACE, 12)
     lines = capsys.readouterr().err.splitlines()
-    best = np.minimum.accumulate(found.values)
-    shown = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
-    assert [int(line.split(" of 12: ")[0]) for line in lines] == shown
-    assert f"{found.best_value:.6g} at rate=" in lines[-1]
+    best = np.minimum.accumulate(result.values)
+    # the first, every better and the last evaluation
+    numbers = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
+    assert [int(line.split(" of 12: ")[0]) for line in lines] == numbers
+    assert f"{result.best_value:.6g} at rate=" in lines[-1]
 
 
 def test_the_best_so_far_is_drawn():
     import matplotlib.pyplot as plt
 
-    found = minimize(loss, SPACE, 5, progress=False)
-    axes = found.plot()
-    np.testing.assert_array_equal(axes.lines[1].get_ydata(), np.minimum.accumulate(found.values))
+    result = minimize(loss, SPACE, 5, progress=False)
+    axes = result.plot()
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), np.minimum.accumulate(result.values))
     plt.close(axes.figure)
 
 
 def test_without_a_success_there_is_no_best_value():
     failure, space = np.float32(-np.inf), Space(x=(0.0, 1.0))
     with pytest.warns(UserWarning, match="all evaluations failed; .* last one: the value is None"):
-        found = minimize(lambda x: failure if x > 0.5 else None, space, 8, progress=False)
-    assert [e.failed for e in found.evaluations] == [True] * 8
+        result = minimize(lambda x: failure if x > 0.5 else None, space, 8, progress=False)
+    assert [e.failed for e in result.evaluations] == [True] * 8
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
-        found.best  # noqa: B018
+        result.best  # noqa: B018
 
 
 def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
     """Another number of candidates would compile the programs again."""
-    sizes = set()
-    real = proposals.suggest
+    shapes = set()
+    original_suggest = proposals.suggest
 
     def record_shape(library, *arguments, **options):
-        sizes.add(library.features.shape)
-        return real(library, *arguments, **options)
+        shapes.add(library.features.shape)
+        return original_suggest(library, *arguments, **options)
 
     monkeypatch.setattr(proposals, "suggest", record_shape)
     minimize(loss, SPACE, 16, progress=False)
-    assert sizes == {(proposals.CANDIDATES, 7)}
+    assert shapes == {(proposals.CANDIDATES, 7)}
 
 
 def test_importing_jsketch_does_not_import_suggest():

@@ -16,10 +16,10 @@ VALUES = TRUTH[ARMS]
 KEY = jax.random.key(3)
 
 
-def with_spikes(size):
-    """Values of which the three poorest are lower by `size`."""
+def with_spikes(depth):
+    """Values of which the three poorest are lower by `depth`."""
     values = VALUES.copy()
-    values[np.argsort(VALUES)[:3]] -= size
+    values[np.argsort(VALUES)[:3]] -= depth
     return values
 
 
@@ -30,38 +30,40 @@ def test_the_limit_is_twice_as_far_below_the_median_as_the_best_value_is_above()
     assert outlier_limit(np.array([0.0, 1.0, 1.0])) == outlier_limit(np.array([2.0])) == -np.inf
 
 
-@pytest.mark.parametrize("size", [1e2, 1e9])
-def test_the_size_of_a_spike_changes_nothing(size):
+@pytest.mark.parametrize("depth", [1e2, 1e9])
+def test_the_depth_of_a_spike_changes_nothing(depth):
     """All results are those of the values in which the spikes are raised to the limit."""
-    spiked, limit = with_spikes(size), outlier_limit(with_spikes(size))
+    spiked, limit = with_spikes(depth), outlier_limit(with_spikes(depth))
     limited = np.maximum(spiked, limit)
-    expected, found = (suggest(LIBRARY, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
-    assert found.rows.tolist() == expected.rows.tolist()
-    assert found.model.scale == expected.model.scale and found.model.limits == (limit, np.inf)
+    expected, actual = (suggest(LIBRARY, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
+    model = actual.model
+    assert actual.rows.tolist() == expected.rows.tolist()
+    assert model.scale == expected.model.scale and model.limits == (limit, np.inf)
     for function in (predict, leave_one_out):
-        one, other = (function(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
-        np.testing.assert_array_equal(other.mean, one.mean)
-        np.testing.assert_array_equal(other.std, one.std)
-    one, other = (stopping.possible_gain(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
-    np.testing.assert_array_equal(other.of_any, one.of_any)
+        expected, actual = (function(LIBRARY, ARMS, y, model) for y in (limited, spiked))
+        np.testing.assert_array_equal(actual.mean, expected.mean)
+        np.testing.assert_array_equal(actual.std, expected.std)
+    gains = [stopping.possible_gain(LIBRARY, ARMS, y, model).of_any for y in (limited, spiked)]
+    np.testing.assert_array_equal(*gains)
     assert stopping.tolerance(spiked) == stopping.tolerance(limited)
 
 
 def test_spikes_do_not_hide_the_other_values():
     """Without the limit the model fits the spikes, and predicts other values badly."""
     spiked = with_spikes(50.0)
-    others = np.setdiff1d(np.arange(80), ARMS)
+    other_rows = np.setdiff1d(np.arange(80), ARMS)
     errors = []
     for limits in (None, (-np.inf, np.inf)):
         model = fit(LIBRARY, ARMS, spiked, limits=limits)
-        mean = predict(LIBRARY, ARMS, spiked, model).mean[others]
-        errors.append(np.median(np.abs(mean - TRUTH[others])))
+        mean = predict(LIBRARY, ARMS, spiked, model).mean[other_rows]
+        errors.append(np.median(np.abs(mean - TRUTH[other_rows])))
     assert 4 * errors[0] < errors[1]
 
 
 def test_given_limits_clip_small_and_large_values():
     model = fit(LIBRARY, ARMS, VALUES, limits=(0.2, 0.9))
-    same = fit(LIBRARY, ARMS, np.clip(VALUES, 0.2, 0.9), limits=(-np.inf, np.inf))
+    expected = fit(LIBRARY, ARMS, np.clip(VALUES, 0.2, 0.9), limits=(-np.inf, np.inf))
     assert model.limits == (0.2, 0.9)
-    np.testing.assert_array_equal(model.lengthscale, same.lengthscale)
-    assert (model.scale, model.centre, model.ratio) == (same.scale, same.centre, same.ratio)
+    np.testing.assert_array_equal(model.lengthscale, expected.lengthscale)
+    for field in ("scale", "centre", "ratio"):
+        assert getattr(model, field) == getattr(expected, field)

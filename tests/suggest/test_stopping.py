@@ -9,7 +9,7 @@ from jsketch.suggest import leave_one_out, library, predict, stopping, suggest
 
 
 def problem(seed, peak=False):
-    """((library of 200 candidates, 20 arms, their noisy values), values of all without noise)."""
+    """data = (library of 200 candidates, 20 arms, their noisy values); f [200] without noise."""
     random = np.random.default_rng(seed)
     x = random.uniform(size=(200, 2))
     f = 0.3 * np.sin(3 * x[:, 0])
@@ -20,11 +20,11 @@ def problem(seed, peak=False):
 
 def test_predictions_of_the_library_are_those_of_the_batch():
     data, _ = problem(0)
-    found = suggest(*data, batch=5)
-    predicted = predict(*data, found.model)
-    np.testing.assert_allclose(predicted.mean[found.rows], found.mean, rtol=1e-9)
-    np.testing.assert_allclose(predicted.std[found.rows], found.std, rtol=1e-6)
-    noise = found.model.noise_std
+    batch = suggest(*data, batch=5)
+    predicted = predict(*data, batch.model)
+    np.testing.assert_allclose(predicted.mean[batch.rows], batch.mean, rtol=1e-9)
+    np.testing.assert_allclose(predicted.std[batch.rows], batch.std, rtol=1e-6)
+    noise = batch.model.noise_std
     np.testing.assert_allclose(predicted.value_std**2, predicted.std**2 + noise**2)
 
 
@@ -33,8 +33,8 @@ def test_a_narrow_peak_is_no_reason_to_stop():
     for seed in range(4):
         data, f = problem(seed, peak=True)
         _, arms, values = data
-        found = suggest(*data, batch=5)
-        gain = stopping.possible_gain(*data, found.model, batch=found.rows)
+        batch = suggest(*data, batch=5)
+        gain = stopping.possible_gain(*data, batch.model, batch=batch.rows)
         assert gain.best in arms
         of_batch, of_any = (np.quantile(draws, 0.95) for draws in (gain.of_batch, gain.of_any))
         assert of_batch <= of_any + 1e-9
@@ -45,14 +45,15 @@ def test_a_narrow_peak_is_no_reason_to_stop():
 
 def test_nothing_is_gained_above_a_bound():
     data, _ = problem(1)
-    top = float(data[2].min()) - 1.0
-    model, bounds = suggest(*data, batch=5).model, (top - 10.0, top)
+    upper = float(data[2].min()) - 1.0
+    model, bounds = suggest(*data, batch=5).model, (upper - 10.0, upper)
     gain = stopping.possible_gain(*data, model, bounds=bounds)
     assert gain.of_any.max() == 0 and stopping.should_stop(gain, 0.0)
-    few = gain._replace(observed=stopping.MIN_VALUES - 1)
     # fewer than MIN_VALUES values are enough if one of them reaches the bound
-    assert stopping.should_stop(few, 0.0) and not stopping.should_stop(few._replace(limit=1.0), 0.0)
-    assert not stopping.should_stop(None, 1.0)
+    gain = gain._replace(observed=stopping.MIN_VALUES - 1)
+    assert stopping.should_stop(gain, at_most=0.0)
+    assert not stopping.should_stop(gain._replace(limit=1.0), at_most=0.0)
+    assert not stopping.should_stop(None, at_most=1.0)
 
 
 @pytest.mark.parametrize("values", [[100.0], [100.0, 100.0, np.nan]])
@@ -70,53 +71,52 @@ def test_the_last_candidate_has_the_gain_of_its_batch():
     """All other candidates are evaluated or excluded."""
     data, _ = problem(2)
     model, arms = suggest(*data, batch=5).model, data[1]
-    others = np.setdiff1d(np.arange(200), arms)[1:]
-    (row,) = np.setdiff1d(np.arange(200), np.append(arms, others))
-    gain = stopping.possible_gain(*data, model, exclude=others, batch=[row])
+    row, *excluded = np.setdiff1d(np.arange(200), arms)
+    gain = stopping.possible_gain(*data, model, exclude=excluded, batch=[row])
     predicted = predict(*data, model)
     assert gain.best == arms[np.argmax(predicted.mean[arms])]
     np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * predicted.std[row])
 
 
 def test_the_gain_of_a_model_that_is_too_smooth_is_that_of_a_rougher_one(monkeypatch):
-    """The lengthscales are too long by a factor in LENGTHSCALE_DIVISORS. The possible gain is that
-    of the model with the right lengthscales, unless the likelihood rules this model out."""
+    """The lengthscales are too long by a factor in LENGTHSCALE_DIVISORS. The possible gain is the
+    one of the model with the right lengthscales, unless the likelihood rules this model out."""
     data, _ = problem(3)
     model = suggest(*data, batch=5).model
     model = model._replace(lengthscale=np.ones(2), ratio=0.01, scale=model.scale / 2)
     right_fit = leave_one_out(*data, model)
     assert np.mean(np.square((right_fit.observed - right_fit.mean) / right_fit.std)) > 1
-    longer = model._replace(lengthscale=1.4 * model.lengthscale)
+    smooth_model = model._replace(lengthscale=1.4 * model.lengthscale)
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", ())
-    right, too_smooth = (stopping.possible_gain(*data, each) for each in (model, longer))
+    expected, gain_if_smooth = (stopping.possible_gain(*data, m) for m in (model, smooth_model))
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (1.4,))
-    found = stopping.possible_gain(*data, longer)
-    assert found.best == right.best
-    np.testing.assert_allclose(found.of_any, right.of_any, atol=1e-6)
-    assert np.quantile(too_smooth.of_any, 0.95) < np.quantile(found.of_any, 0.95)
-    much_rougher = longer._replace(lengthscale=longer.lengthscale / 30)
-    likelihood = [leave_one_out(*data, m).log_likelihood for m in (much_rougher, longer)]
+    gain = stopping.possible_gain(*data, smooth_model)
+    assert gain.best == expected.best
+    np.testing.assert_allclose(gain.of_any, expected.of_any, atol=1e-6)
+    assert np.quantile(gain_if_smooth.of_any, 0.95) < np.quantile(gain.of_any, 0.95)
+    rough_model = smooth_model._replace(lengthscale=smooth_model.lengthscale / 30)
+    likelihood = [leave_one_out(*data, m).log_likelihood for m in (rough_model, smooth_model)]
     assert likelihood[0] < likelihood[1] - stopping.LIKELIHOOD_MARGIN
     monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (30.0,))
-    ruled_out = stopping.possible_gain(*data, longer)
-    np.testing.assert_array_equal(ruled_out.of_any, too_smooth.of_any)
+    gain = stopping.possible_gain(*data, smooth_model)
+    np.testing.assert_array_equal(gain.of_any, gain_if_smooth.of_any)
 
 
 def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
-    """The likelihoods are equal up to a constant, with the scale that maximises them."""
+    """With the scale that maximises them, the two likelihoods differ by a constant."""
     data, _ = problem(4)
     candidates, arms, values = data
     model = suggest(*data, batch=5).model
-    found, expected = [], []
-    for factor in (1.0, 2.0):
-        each = model._replace(lengthscale=model.lengthscale / factor)
-        gram = matern_52(np.asarray(candidates.features)[arms], each.lengthscale)
-        gram = gram + each.ratio * np.eye(20)
+    actual, expected = [], []
+    for divisor in (1.0, 2.0):
+        rescaled = model._replace(lengthscale=model.lengthscale / divisor)
+        gram = matern_52(np.asarray(candidates.features)[arms], rescaled.lengthscale)
+        gram = gram + rescaled.ratio * np.eye(20)
         y = values - model.centre
         scale = y @ np.linalg.solve(gram, y) / 20
         expected.append(multivariate_normal.logpdf(y, cov=scale * gram))
-        found.append(leave_one_out(*data, each).log_likelihood)
-    assert np.diff(found) == pytest.approx(np.diff(expected), rel=1e-6)
+        actual.append(leave_one_out(*data, rescaled).log_likelihood)
+    assert np.diff(actual) == pytest.approx(np.diff(expected), rel=1e-6)
 
 
 def test_a_value_at_its_bound_is_a_reason_to_stop():

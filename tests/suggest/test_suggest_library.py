@@ -34,7 +34,7 @@ RANDOM = np.random.default_rng(0)
 LIBRARY = RANDOM.uniform(-1, 1, (A, 3))
 TRUTH = np.cos(2 * LIBRARY[:, 0]) + LIBRARY[:, 1]
 ARMS = np.array([3, 5, 3, 17, 29, 31, 44, 58])
-FIRST = LIBRARY, np.arange(40), TRUTH[:40]  # evaluations of the first 40 candidates
+FORTY = LIBRARY, np.arange(40), TRUTH[:40]  # evaluations of the first 40 candidates
 LENGTHS = np.array([0.7, 0.4, 2.0])
 ERRORS = np.array([0, 0.5, 0, 2, 0.1, 0, 1e300, 0])
 MODEL = Model(lengthscale=LENGTHS, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
@@ -43,9 +43,9 @@ COST = 1.0 + np.arange(A) % 7
 UCB = acquisitions.UCB(1.5)
 
 
-def suggest_batch(**more):
+def suggest_batch(**changes):
     arguments = dict(candidates=LIBRARY, arms=ARMS, values=TRUTH[ARMS], batch=B, model=MODEL)
-    return suggest(**{**arguments, **more})
+    return suggest(**{**arguments, **changes})
 
 
 UNIT = (LIBRARY - LIBRARY.min(0)) / np.ptp(LIBRARY, axis=0)
@@ -88,13 +88,13 @@ def sketched(request, monkeypatch):
 
 @pytest.mark.parametrize("pending", [[], [40, 7, 12, 40]])
 def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
-    found = suggest_batch(errors=ERRORS, pending=pending, acquisition=UCB)
-    points = len({*ARMS.tolist(), *pending})
-    assert found.dictionary_size == (points if sketched else len(ARMS))
-    rows, mean, std = dense_batch(sorted(set(pending)), 1.5)
-    assert found.rows.tolist() == rows.tolist() and found.model is MODEL
-    np.testing.assert_allclose(found.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(found.std, std, atol=1e-8)
+    suggestion = suggest_batch(errors=ERRORS, pending=pending, acquisition=UCB)
+    n_points = len({*ARMS.tolist(), *pending})
+    assert suggestion.dictionary_size == (n_points if sketched else len(ARMS))
+    rows, mean, std = dense_batch(sorted(set(pending)), width=UCB.width)
+    assert suggestion.rows.tolist() == rows.tolist() and suggestion.model is MODEL
+    np.testing.assert_allclose(suggestion.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(suggestion.std, std, atol=1e-8)
 
 
 def test_evaluated_candidates_are_picked_again_with_replicates():
@@ -111,26 +111,27 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
         score[[failed, pending, *rows]] = -np.inf
         rows.append(int(score.argmax()))
     assert np.isin(rows, arms).any() and not np.isin(rows, arms).all()
-    given = dict(arms=[*arms, failed], values=[*TRUTH[arms], np.nan], errors=[*errors, 0])
-    found = suggest_batch(**given, pending=[pending], acquisition=UCB, replicates=True)
-    assert found.rows.tolist() == rows
+    evaluations = dict(arms=[*arms, failed], values=[*TRUTH[arms], np.nan], errors=[*errors, 0])
+    options = dict(pending=[pending], acquisition=UCB, replicates=True)
+    assert suggest_batch(**evaluations, **options).rows.tolist() == rows
 
 
 def test_scores_of_all_candidates_are_those_of_the_dense_posterior(sketched):
     """Means and deviations are those of `dense`, and the first pick has the largest score."""
-    found = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
+    suggestion = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
     mean, covariance = dense(np.arange(A), ARMS, ERRORS)
     std = np.sqrt(np.diagonal(covariance))
-    np.testing.assert_allclose(found.scores.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(found.scores.std, std, atol=1e-7)
+    rows, scores = suggestion.rows, suggestion.scores
+    np.testing.assert_allclose(scores.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(scores.std, std, atol=1e-7)
     score = (mean + 1.5 * std - MODEL.centre) / MODEL.scale
-    np.testing.assert_allclose(found.scores.score, score, atol=1e-7)
+    np.testing.assert_allclose(scores.score, score, atol=1e-7)
     free = np.setdiff1d(np.arange(A), ARMS)
-    assert found.rows[0] == free[score[free].argmax()] and suggest_batch().scores is None
-    frame = found.to_frame(ids=[f"c{i}" for i in range(A)])
+    assert rows[0] == free[score[free].argmax()] and suggest_batch().scores is None
+    frame = suggestion.to_frame(ids=[f"c{i}" for i in range(A)])
     assert frame.columns.tolist() == ["row", "id", "mean", "std", "score"]
-    assert frame["id"].tolist() == [f"c{row}" for row in found.rows]
-    np.testing.assert_allclose(frame["score"], score[found.rows], atol=1e-7)
+    assert frame["id"].tolist() == [f"c{row}" for row in rows]
+    np.testing.assert_allclose(frame["score"], score[rows], atol=1e-7)
     assert suggest_batch().to_frame().columns.tolist() == ["row", "mean", "std"]
 
 
@@ -139,19 +140,19 @@ def test_a_kernel_matrix_replaces_features():
     gram_model = MODEL._replace(lengthscale=np.zeros(0))
     from_features = suggest_batch(acquisition=UCB, pending=[7])
     for gram in (GRAM, 3.0 * GRAM):
-        more = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
-        from_gram = suggest_batch(**more, model=gram_model)
+        changes = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
+        from_gram = suggest_batch(**changes, model=gram_model)
         assert from_gram.rows.tolist() == from_features.rows.tolist()
         np.testing.assert_allclose(from_gram.mean, from_features.mean, atol=1e-8)
         np.testing.assert_allclose(from_gram.std, from_features.std, atol=1e-8)
     candidates = library(gram=GRAM)
-    fitted = fit(candidates, *FIRST[1:])
-    expected = fit(*FIRST, lengthscale=LENGTHS)
+    fitted = fit(candidates, *FORTY[1:])
+    expected = fit(*FORTY, lengthscale=LENGTHS)
     for field in ("ratio", "scale", "centre"):
         assert getattr(fitted, field) == pytest.approx(getattr(expected, field), rel=1e-5)
     pairs = (candidates, fitted), (LIBRARY, expected)
-    left_out = [leave_one_out(x, *FIRST[1:], each).mean for x, each in pairs]
-    np.testing.assert_allclose(*left_out, atol=1e-5)
+    means = [leave_one_out(x, *FORTY[1:], each).mean for x, each in pairs]
+    np.testing.assert_allclose(*means, atol=1e-5)
     assert len(suggest(gram=GRAM, batch=3).rows) == 3
 
 
@@ -159,9 +160,9 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
     """Evaluated rows, also failed ones, may be marked as pending without any effect."""
     values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
     budget = COST[ARMS].sum() + COST[40] + 9
-    for more in (dict(acquisition=UCB), dict(costs=COST, budget=budget)):
+    for options in (dict(acquisition=UCB), dict(costs=COST, budget=budget)):
         unmarked, marked = (
-            suggest_batch(values=values, pending=pending, **more)
+            suggest_batch(values=values, pending=pending, **options)
             for pending in ([40], [3, 40, 29, 58, 3])
         )
         for field in ("rows", "mean", "std", "dictionary_size"):
@@ -174,17 +175,19 @@ def test_candidates_of_a_batch_have_the_same_label():
     """The group with the largest expected improvement is chosen, if it has enough candidates."""
     rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):
-        found = suggest_batch(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
-        values = np.random.default_rng(0).multivariate_normal(*dense(found.rows), 20_000)
-        rows_of_group[label] = found.rows.tolist()
+        excluded = np.flatnonzero(label != LABEL)
+        rows = suggest_batch(exclude=excluded, acquisition=UCB, batch=4).rows
+        values = np.random.default_rng(0).multivariate_normal(*dense(rows), 20_000)
+        rows_of_group[label] = rows.tolist()
         gain[label] = np.maximum(values.max(1) - threshold, 0).mean()
     best_label = max(gain, key=gain.get)
     assert gain[best_label] > 1.1 * np.median(list(gain.values()))
-    found = suggest_batch(same=LABEL, acquisition=UCB, batch=4)
-    assert found.rows.tolist() == rows_of_group[best_label]
+    rows = suggest_batch(same=LABEL, acquisition=UCB, batch=4).rows
+    assert rows.tolist() == rows_of_group[best_label]
+    # three candidates of the best group are left, too few for a batch of four
     all_but_three = np.flatnonzero(best_label == LABEL)[3:]
-    other = suggest_batch(same=LABEL, exclude=all_but_three, acquisition=UCB, batch=4)
-    assert LABEL[other.rows[0]] != best_label and len(set(LABEL[other.rows])) == 1
+    rows = suggest_batch(same=LABEL, exclude=all_but_three, acquisition=UCB, batch=4).rows
+    assert LABEL[rows[0]] != best_label and len(set(LABEL[rows])) == 1
 
 
 def test_groups_are_rated_with_other_draws_than_those_that_choose_batches(monkeypatch):
@@ -221,17 +224,18 @@ def test_a_batch_stays_within_the_budget(monkeypatch):
     half_exponent = suggest_batch(costs=COST, cost_exponent=0.5)
     half_spent = suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far)
     assert half_exponent.rows.tolist() == half_spent.rows.tolist()
-    few = suggest_batch(costs=COST, budget=cost_so_far + 2.5, cost_exponent=1)
-    assert 0 < len(few.rows) < 4 and COST[few.rows].sum() <= 2.5
-    assert len(few.mean) == len(few.std) == len(few.rows)
+    short_batch = suggest_batch(costs=COST, budget=cost_so_far + 2.5, cost_exponent=1)
+    assert 0 < len(short_batch.rows) < 4 and COST[short_batch.rows].sum() <= 2.5
+    assert len(short_batch.mean) == len(short_batch.std) == len(short_batch.rows)
     # a shortlist of expensive candidates does not end a batch that cheap ones would fill
     monkeypatch.setattr(choice, "SHORTLIST", 1)
     prices = np.where(np.sort(TRUTH)[5] > TRUTH, 0.5, 6.0)
     options = dict(costs=prices, budget=prices[ARMS].sum() + 8, cost_exponent=0, batch=3)
     rows = suggest_batch(**options).rows
     assert len(set(rows)) == 3 and sorted(prices[rows]) == [0.5, 0.5, 6]
-    tenths = suggest_batch(costs=0.1 * COST, budget=0.1 * (cost_so_far + 3), cost_exponent=0)
-    assert COST[tenths.rows].sum() == 3
+    # in tenths, where sums are rounded, the batch pays exactly the rest of the budget
+    rows = suggest_batch(costs=0.1 * COST, budget=0.1 * (cost_so_far + 3), cost_exponent=0).rows
+    assert COST[rows].sum() == 3
     assert COST[suggest_batch(costs=COST).rows].mean() < COST[unweighted.rows].mean()
 
 
@@ -240,7 +244,7 @@ def test_the_probability_of_success_is_that_of_the_laplace_approximation():
     values = np.where(np.arange(len(ARMS)) % 3 == 0, np.nan, TRUTH[ARMS])
     checked = data.check_data(LIBRARY, None, ARMS, values, (), True)
     kernel = Mixed(jnp.asarray(LENGTHS), (Columns("numbers", 3),))
-    found = feasibility.success_probability(kernel, checked, jax.random.key(0))
+    probability = feasibility.success_probability(kernel, checked, jax.random.key(0))
     cross = GRAM[ARMS]
     label = np.where(np.isnan(values), -1, 1)
     centre = 2**0.5 * stats.norm.ppf((5 + 1) / (8 + 2))
@@ -255,7 +259,7 @@ def test_the_probability_of_success_is_that_of_the_laplace_approximation():
     inner = np.linalg.inv(cross[:, ARMS] + np.diag(1 / curvature))
     variance = 1 - (cross * (inner @ cross)).sum(0)
     expected = stats.norm.cdf((centre + cross.T @ hazard) / np.sqrt(1 + variance))
-    np.testing.assert_allclose(found, expected, atol=2e-5)
+    np.testing.assert_allclose(probability, expected, atol=2e-5)
     succeeded = checked._replace(values=TRUTH[ARMS])
     assert feasibility.success_probability(kernel, succeeded, None) is None
 
@@ -265,12 +269,12 @@ def test_failures_are_avoided_where_the_option_is_set():
     """Failed candidates are never suggested again, with the option or without."""
     best = np.argsort(-TRUTH)[:3]
     failed = dict(arms=np.append(ARMS, best), values=np.append(TRUTH[ARMS], [np.nan] * 3))
-    plain, avoiding = suggest_batch(**failed), suggest_batch(**failed, failures=True)
-    assert plain.chance is None and avoiding.chance.shape == (B,)
-    assert not np.isin([*plain.rows, *avoiding.rows], best).any()
+    without, with_option = suggest_batch(**failed), suggest_batch(**failed, failures=True)
+    assert without.chance is None and with_option.chance.shape == (B,)
+    assert not np.isin([*without.rows, *with_option.rows], best).any()
     distances = [
-        np.linalg.norm(LIBRARY[found.rows][:, None] - LIBRARY[best], axis=2).min(1).mean()
-        for found in (plain, avoiding)
+        np.linalg.norm(LIBRARY[suggestion.rows][:, None] - LIBRARY[best], axis=2).min(1).mean()
+        for suggestion in (without, with_option)
     ]
     assert distances[1] > distances[0]
     none_failed = suggest_batch(failures=True)
@@ -281,20 +285,21 @@ def test_every_value_is_predicted_from_the_others():
     """The oracle uses dense matrices and the errors. Failed evaluations are left out."""
     values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
     errors = 0.3 * np.arange(len(ARMS))
-    found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
-    assert found.at.tolist() == [0, 1, 2, 4, 5, 6, 7]
-    for k, i in enumerate(found.at):
-        others = [j for j in found.at if j != i]
+    left_out = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
+    assert left_out.at.tolist() == [0, 1, 2, 4, 5, 6, 7]
+    for k, i in enumerate(left_out.at):
+        others = [j for j in left_out.at if j != i]
         mean, variance = dense(ARMS[[i]], ARMS[others], errors[others])
-        assert found.mean[k] == pytest.approx(mean[0], abs=1e-9)
+        assert left_out.mean[k] == pytest.approx(mean[0], abs=1e-9)
         variance = variance[0, 0] + MODEL.ratio * MODEL.scale**2 + errors[i] ** 2
-        assert found.std[k] == pytest.approx(variance**0.5, rel=1e-7)
-    truth, weights = TRUTH[ARMS[found.at]], found.weight
+        assert left_out.std[k] == pytest.approx(variance**0.5, rel=1e-7)
+    truth, weights = TRUTH[ARMS[left_out.at]], left_out.weight
     assert 0 < weights[-1] < 0.6 * weights[0]
-    error = np.average(np.square(truth - found.mean), weights=weights)
+    error = np.average(np.square(truth - left_out.mean), weights=weights)
     total = np.average(np.square(truth - np.average(truth, weights=weights)), weights=weights)
-    assert found.explained == pytest.approx(1 - error / total)
-    assert np.isnan(found._replace(observed=np.ones(7), mean=np.ones(7)).explained)
+    assert left_out.explained == pytest.approx(1 - error / total)
+    # equal values have no variance to explain
+    assert np.isnan(left_out._replace(observed=np.ones(7), mean=np.ones(7)).explained)
 
 
 @pytest.mark.float32
@@ -302,16 +307,16 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
     """The first round has no evaluations, and the first evaluation fails."""
     arms, values = [], []
     for _ in range(3):
-        found = suggest(LIBRARY.tolist(), arms, values, batch=B, key=jax.random.key(1))
-        arms += found.rows.tolist()
+        suggestion = suggest(LIBRARY.tolist(), arms, values, batch=B, key=jax.random.key(1))
+        arms += suggestion.rows.tolist()
         values = [float("nan"), *TRUTH[arms[1:]].tolist()]
         assert len(set(arms)) == len(arms)
     assert max(values[1:]) >= np.sort(TRUTH)[-2]
     # the fit ignores a failure
-    found, expected = (fit(LIBRARY, arms[start:-B], values[start:-B]) for start in (0, 1))
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert found.fitted and not fit(LIBRARY, arms[:2], values[:2]).fitted
+    fitted, expected = (fit(LIBRARY, arms[start:-B], values[start:-B]) for start in (0, 1))
+    for actual_field, expected_field in zip(fitted, expected, strict=True):
+        np.testing.assert_array_equal(actual_field, expected_field)
+    assert fitted.fitted and not fit(LIBRARY, arms[:2], values[:2]).fitted
 
 
 def test_another_round_compiles_nothing():
@@ -337,8 +342,7 @@ def test_the_posterior_density_is_that_of_dense_matrices():
         theta = model.Hyperparameters(jnp.exp(logs[2:]), jnp.exp(logs[0]), jnp.exp(logs[1]))
         return model.log_posterior(kernel, [], observed_data, theta, errors)
 
-    at = np.log([2.0, 0.05, *LENGTHS])
-    value = jax.jit(density)(at)
+    value = jax.jit(density)(np.log([2.0, 0.05, *LENGTHS]))
     gram = 2.0 * matern_52(LIBRARY[:20], LENGTHS) + np.diag(0.05 + errors[:20])
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     expected = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
@@ -355,14 +359,14 @@ def test_values_that_are_equal_up_to_rounding_fit_no_model(unit):
 
 def test_a_fit_finds_the_columns_that_matter():
     """The third column does not matter. Wrong values with large errors are ignored."""
-    found = fit(*FIRST)
-    assert found.lengthscale[2] > 2 * found.lengthscale[:2].max()
-    assert found.noise_std < 0.2 * TRUTH.std()
+    fitted = fit(*FORTY)
+    assert fitted.lengthscale[2] > 2 * fitted.lengthscale[:2].max()
+    assert fitted.noise_std < 0.2 * TRUTH.std()
     wrong, errors = TRUTH[:40].copy(), np.zeros(40)
     wrong[[3, 20]], errors[[3, 20]] = 9.0, 50.0
     with_errors = fit(LIBRARY, np.arange(40), wrong, errors=errors)
     assert with_errors.noise_std < 0.2 * TRUTH.std() < fit(LIBRARY, np.arange(40), wrong).noise_std
-    assert fit(*FIRST, lengthscale=0.7).lengthscale.tolist() == [0.7] * 3
+    assert fit(*FORTY, lengthscale=0.7).lengthscale.tolist() == [0.7] * 3
 
 
 @pytest.mark.parametrize("far", [1e4, 1e12, 3e299])
@@ -370,17 +374,17 @@ def test_a_value_with_a_large_error_changes_nothing(far):
     """The model is that of the other values, however large the value is."""
     arms = np.arange(41)
     values, errors = np.append(TRUTH[:40], far), np.append(np.zeros(40), 3 * far)
-    found, plain_fit = fit(LIBRARY, arms, values, errors=errors), fit(*FIRST)
-    np.testing.assert_allclose(found.lengthscale, plain_fit.lengthscale, rtol=1e-2)
-    assert found.noise_std == pytest.approx(plain_fit.noise_std, rel=1e-2)
-    assert found.scale == pytest.approx(plain_fit.scale, rel=1e-2)
-    options = dict(arms=arms, model=found)
+    fitted, expected = fit(LIBRARY, arms, values, errors=errors), fit(*FORTY)
+    np.testing.assert_allclose(fitted.lengthscale, expected.lengthscale, rtol=1e-2)
+    assert fitted.noise_std == pytest.approx(expected.noise_std, rel=1e-2)
+    assert fitted.scale == pytest.approx(expected.scale, rel=1e-2)
+    options = dict(arms=arms, model=fitted)
     rows = suggest_batch(values=values, errors=errors, **options).rows
     failed = np.append(TRUTH[:40], np.nan)
     np.testing.assert_array_equal(rows, suggest_batch(values=failed, **options).rows)
-    left_out = leave_one_out(LIBRARY, arms, values, found, errors=errors)
+    left_out = leave_one_out(LIBRARY, arms, values, fitted, errors=errors)
     # the residual of the far value is a third of its error, and its weight corresponds to the error
-    explained = leave_one_out(*FIRST, found).explained
+    explained = leave_one_out(*FORTY, fitted).explained
     assert explained - 1.01 / 9 / 40 < left_out.explained < explained + 1e-6
 
 
@@ -396,12 +400,12 @@ def test_weighted_moments_agree_with_their_weights():
     for unit in (1e-290, 1e290):
         scaled = data.weighted_moments(unit * values, unit * errors, rows)
         assert scaled[:2] == pytest.approx((unit * centre, unit * deviation), rel=1e-9)
-    plain = pytest.approx((values.mean(), values.std()))
-    # no errors; equal ones; errors much too large, with three exact values
-    for ignored in (np.zeros(40), np.full(40, 3.0), np.where(rows < 3, 0, 20)):
-        assert data.weighted_moments(values, ignored, rows)[:2] == plain
-    few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), rows[:3])
-    assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
+    unweighted = pytest.approx((values.mean(), values.std()))
+    # no errors; equal errors; errors much too large, with three exact values
+    for ignored_errors in (np.zeros(40), np.full(40, 3.0), np.where(rows < 3, 0, 20)):
+        assert data.weighted_moments(values, ignored_errors, rows)[:2] == unweighted
+    three = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), rows[:3])
+    assert three[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
     # a control has exact repeats; the errors of other values are as large as their deviation
     arms = np.maximum(rows - 29, 0)
     control = np.where(arms > 0, values, values[0] + 1e-3 * rows)
@@ -526,8 +530,8 @@ def test_mistakes_are_refused():
 
 def test_refusals_of_fits_and_predictions():
     with pytest.raises(ValueError, match="column 2, from 0 to 1, whose lengthscale is 1e-200"):
-        fit(*FIRST, lengthscale=[1.0, 1.0, 1e-200])
+        fit(*FORTY, lengthscale=[1.0, 1.0, 1e-200])
     with pytest.raises(ValueError, match="column 1, from 0 to 1, whose lengthscale is 1e-300"):
-        leave_one_out(*FIRST, MODEL._replace(lengthscale=TINY))
+        leave_one_out(*FORTY, MODEL._replace(lengthscale=TINY))
     with pytest.raises(ValueError, match="the posterior is not finite.*ratio of 1e-17"):
         leave_one_out(LIBRARY, [4] * 6, range(6), NO_NOISE)

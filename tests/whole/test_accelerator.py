@@ -33,15 +33,15 @@ def test_runs_are_those_of_the_program_for_a_cpu(name, monkeypatch):
 
 
 def test_a_block_with_missing_labels_gives_the_weights_of_the_program_for_a_cpu(monkeypatch):
-    """70 examples in three panels; examples without a label change no weight."""
+    """The 70 examples take three panels. Examples without a label change no weight."""
     random = np.random.default_rng(1)
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
-    block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
+    arguments = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
     # two new functions, because JAX would use the first program of one function twice
-    expected = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    expected = jax.jit(lambda *arguments: ridge.learn_block(*arguments))(*arguments)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    accelerated = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    accelerated = jax.jit(lambda *arguments: ridge.learn_block(*arguments))(*arguments)
     chex.assert_trees_all_close(accelerated, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -56,11 +56,11 @@ def test_rewards_are_added_together(monkeypatch):
     counts_and_sums = history.add_rewards(
         jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y)
     )
-    used = mask & np.isfinite(y)
-    counts = 1 + np.bincount(index[used], minlength=5)
+    observed = index[mask & np.isfinite(y)]
+    counts = 1 + np.bincount(observed, minlength=5)
     np.testing.assert_array_equal(counts_and_sums.pull_counts, counts)
     np.testing.assert_array_equal(counts_and_sums.reward_sums, [8, 34, 64, 21, 0])
-    np.testing.assert_allclose(counts_and_sums.information, np.log1p(variance)[index[used]].sum())
-    tripled = np.log1p(3 * variance)[index[used]].sum()
-    np.testing.assert_allclose(counts_and_sums.information_sketched, tripled)
+    np.testing.assert_allclose(counts_and_sums.information, np.log1p(variance)[observed].sum())
+    information_sketched = np.log1p(3 * variance)[observed].sum()
+    np.testing.assert_allclose(counts_and_sums.information_sketched, information_sketched)
     assert int(counts_and_sums.observed) == 7 and not bool(counts_and_sums.infinite)

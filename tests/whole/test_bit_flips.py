@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from rows import failing
-from test_checkpoint import BOX, FIXED, TWELVE, first_coordinate
+from test_checkpoint import BOX, FIXED, LINEAR, first_coordinate
 
 from experiments.results import outputs, store, tidy
 from jsketch import loops, online
@@ -31,7 +31,7 @@ def stream(path):
 
 
 def run(path):
-    result = loops.run(FIXED, TWELVE, KEY, 8, checkpoint=path)
+    result = loops.run(FIXED, LINEAR, KEY, 8, checkpoint=path)
     return result.trace, result.state
 
 
@@ -83,8 +83,8 @@ def recorded_configuration(path):
 def record(path):
     folder = path.parents[1]
     if not path.exists():
-        about = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
-        outputs.Folder(folder, about, ["one"], False)._record(about)
+        values = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
+        outputs.Folder(folder, values, ["one"], False)._record(values)
     return outputs.read_record(folder)
 
 
@@ -102,7 +102,7 @@ KINDS = dict(
 )
 
 
-def same(one, other):
+def are_equal(one, other):
     if jax.tree.structure(one) != jax.tree.structure(other):
         return False
     pairs = zip(*(map(np.asarray, jax.tree.leaves(values)) for values in (one, other)), strict=True)
@@ -113,13 +113,13 @@ def same(one, other):
 
 def outcome(read, path, intact):
     """The outcome of reading the file: "refused" by a ValueError that names the file, "harmless" if
-    the values are the intact ones, "silent" if they are others, or the text of another error."""
+    the values equal the intact ones, "silent" if they differ, or the text of another error."""
     try:
         values = read(path)
     except Exception as error:
-        refused = type(error) is ValueError and path.name in str(error)
-        return "refused" if refused else f"{type(error).__name__}: {error}"
-    return "harmless" if same(values, intact) else "silent"
+        is_refusal = type(error) is ValueError and path.name in str(error)
+        return "refused" if is_refusal else f"{type(error).__name__}: {error}"
+    return "harmless" if are_equal(values, intact) else "silent"
 
 
 def make_file(kind, folder):
@@ -131,34 +131,34 @@ def make_file(kind, folder):
     return path, path.read_bytes(), read(path)
 
 
-def flips(kind, folder, choose):
+def outcomes_of_flips(kind, folder, choose):
     """[(byte, bit, outcome)] for files in which one of the bits choose(content) is flipped, and for
     files that end before this bit."""
     path, content, intact = make_file(kind, folder)
     outcomes = []
-    for byte, bit in (divmod(int(at), 8) for at in choose(content)):
+    for byte, bit in (divmod(int(i), 8) for i in choose(content)):
         flipped = content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :]
         for damaged in (flipped, content[: byte * 8 // 10]):
             path.write_bytes(damaged)
             outcomes.append((byte, bit, outcome(KINDS[kind][1], path, intact)))
     path.write_bytes(content)
-    assert same(KINDS[kind][1](path), intact)
+    assert are_equal(KINDS[kind][1](path), intact)
     return outcomes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
-def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
+@pytest.mark.parametrize("n_flips", [15, pytest.param(150, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_refused_or_harmless(kind, n_flips, tmp_path):
     random = np.random.default_rng(zlib.crc32(kind.encode()))
-    outcomes = flips(
-        kind, tmp_path, lambda content: random.choice(8 * len(content), count, replace=False)
+    outcomes = outcomes_of_flips(
+        kind, tmp_path, lambda content: random.choice(8 * len(content), n_flips, replace=False)
     )
     assert [flip for flip in outcomes if flip[2] not in ("refused", "harmless")] == []
 
 
 @pytest.mark.parametrize("kind", ["stream", "arms", "box"])
 def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
-    """The test flips the lowest bit of the first letter of each name."""
+    """If the lowest bit of the first letter of a name is flipped, the file is refused."""
 
     def first_letters(content):
         header = next(
@@ -168,4 +168,5 @@ def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
         )
         return [8 * (content.index(f'"{name}": '.encode()) + 1) for name in header]
 
-    assert {flip[2] for flip in flips(kind, tmp_path, first_letters)} == {"refused"}
+    outcomes = outcomes_of_flips(kind, tmp_path, first_letters)
+    assert {outcome for _, _, outcome in outcomes} == {"refused"}

@@ -148,9 +148,9 @@ def test_drive_ends_where_the_posterior_is_not_finite():
 
 def test_rewards_must_be_finite_in_the_dtype_of_the_domain():
     """1e300 is finite in float64 and infinite in float32."""
-    single = Arms(jnp.asarray(X, jnp.float32))
+    float32_arms = Arms(jnp.asarray(X, jnp.float32))
     with pytest.raises(ValueError, match="infinite in float32"):
-        loops.drive(Uniform(), lambda arms: [1e300] * len(arms), single, KEY, 2)
+        loops.drive(Uniform(), lambda arms: [1e300] * len(arms), float32_arms, KEY, 2)
     box = Box(jnp.zeros(1, jnp.float32), jnp.ones(1, jnp.float32))
     with pytest.raises(ValueError, match="infinite in the box's float32"):
         loops.drive(UniformBox(), lambda x: 1e300, box, KEY, 2)
@@ -171,8 +171,8 @@ def test_bless_ends_on_any_kernel(scale):
     dictionary = bless.bless(kernel, X, ONES, 1.0, KEY)
     assert (len(dictionary.rows) > 0) == (scale > 1)
     scores = bless.leverage_scores(kernel, X, ONES, dictionary, 1.0)
-    exact = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
-    assert (scores <= 3 * exact + 1e-300).all() and (scores >= exact / 3).all()
+    exact_scores = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
+    assert (scores <= 3 * exact_scores + 1e-300).all() and (scores >= exact_scores / 3).all()
     # at this regularization the computed scores of a single point are rounding errors
     assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
 
@@ -188,32 +188,32 @@ def test_the_regret_ratio_of_constant_rewards_is_one():
 def test_variances_below_rounding_give_equally_large_batches():
     """Rounding leaves a variance of 0 or 1e-17 at an arm that was evaluated 10,000 times."""
     bandit = MiniGP(KERNEL, 1.0, capacity=4)
-    state = begin(bandit, SINGLE).replace(count=jnp.array(4.0))
+    state = begin(bandit, ONE_ARM).replace(count=jnp.array(4.0))
 
     @jax.jit
-    def size(variance):
+    def batch_size(variance):
         posterior = state.posterior.replace(variance=jnp.full(1, variance))
         return bandit.ask(state.replace(posterior=posterior), KEY).size
 
-    # half of the variance after 4 evaluations is 1 / 10
-    assert int(size(0.0)) == int(size(1e-17)) == 30
+    # C^2 - 1 = 3 is divided by half of the variance after 4 evaluations, 1 / 10
+    assert int(batch_size(0.0)) == int(batch_size(1e-17)) == 30
 
 
-# the rewards of the arms FAR are uncorrelated
-SINGLE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
+# the rewards of the arms FAR_ARMS are uncorrelated
+ONE_ARM, FAR_ARMS = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
 
 
 @pytest.mark.parametrize(
     ("bandit", "x", "size", "ending_ratio", "larger_ratio"),
     [
         # with lambda 1 the bound of one arm is 2, 3, 4, ... by either rule
-        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 3.5, 4.5),
-        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4, rule="global_local"), SINGLE, 3, 3.5, 4.5),
-        (GPBUCB(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 3.5, 4.5),
+        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 3.5, 4.5),
+        (BBKB(KERNEL, 1.0, max_batch=3, capacity=4, rule="global_local"), ONE_ARM, 3, 3.5, 4.5),
+        (GPBUCB(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 3.5, 4.5),
         # there are rows for three new arms, and a fourth ends the batch
-        (GPBUCB(KERNEL, 1.0, max_batch=5, new_arms=2, capacity=1), FAR, 4, 15.0, 17.0),
+        (GPBUCB(KERNEL, 1.0, max_batch=5, new_arms=2, capacity=1), FAR_ARMS, 4, 15.0, 17.0),
         # an arm is pulled C^2 - 1 times
-        (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), SINGLE, 3, 2.1, 2.3),
+        (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 2.1, 2.3),
     ],
 )
 def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ending_ratio, larger_ratio):

@@ -130,8 +130,8 @@ def test_rounding_between_far_clusters_is_reported():
     counts = np.zeros(1100)
     counts[::50] = 20
     bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
-    past = Evaluations(counts, counts)
-    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, data=past).imprecise)
+    observed = Evaluations(counts, counts)
+    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, data=observed).imprecise)
     for gap, flagged in ((0.0, False), (100.0, True)):
         assert bool(imprecise((cluster + gap * sides).astype(np.float32))) == flagged, gap
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):

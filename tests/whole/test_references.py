@@ -17,14 +17,14 @@ CITATION = re.compile(rf"THEORY ({NUMBER}(?:(?:, | to | and ){NUMBER})*)")
 
 
 def test_cited_sections_of_theory_exist():
-    cited = 0
+    n_cited = 0
     for folder in ("jsketch", "experiments", "tests", "docs"):
         for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")):
             for words in CITATION.findall(path.read_text()):
                 numbers = re.findall(NUMBER, words)
-                cited += len(numbers)
+                n_cited += len(numbers)
                 assert set(numbers) <= SECTIONS, f"{path.relative_to(ROOT)} cites THEORY {words}"
-    assert cited > 50  # the pattern finds citations
+    assert n_cited > 50  # the pattern finds citations
 
 
 def test_modules_and_functions_that_theory_names_exist():

@@ -83,8 +83,8 @@ ZEROS, ONES = np.zeros(40), np.ones(40)
 ARMS, PROBLEM = Arms(X), problems.finite_arms(X, X[:, 0], 0.1)
 BOX, POINT = Box(jnp.zeros(1), jnp.ones(1)), jnp.zeros(2)
 FLAT, NOWHERE = LogNormal(0.0, 0.0), LogNormal(np.nan, 1.0)
-ON_BOX = problems.on_box(len, BOX)
-UNIFORM = Uniform().init(ARMS, KEY)
+BOX_PROBLEM = problems.on_box(len, BOX)
+START = Uniform().init(ARMS, KEY)
 QUERY = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 MINI = MiniGP(KERNEL, max_batch=3, capacity=2)
 TWO_ARMS = Query([7, 1, 2], [False, True, True])
@@ -94,7 +94,6 @@ POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 RIDGE = online.PKAWV(Taylor(2, 2))
 KONS, DISCOUNTED = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, PAIR, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])
-over = online.over_regularizations
 evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
 SCALES, KEYS, CLIENTS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
@@ -123,7 +122,7 @@ NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
 
 @struct.dataclass
-class Outside(Uniform):
+class PicksMissingArm(Uniform):
     """An algorithm whose query contains an arm that does not exist."""
 
     def ask(self, state, key, limit=None):
@@ -190,7 +189,7 @@ def drift(**options):
     drifting_draw(KEY, KERNEL, X, **dict(noise_std=0.1, period=10) | options)
 
 
-def tell(query, y, bandit=None, state=UNIFORM):
+def tell(query, y, bandit=None, state=START):
     return (bandit or Uniform()).tell(state, query, y, KEY)
 
 
@@ -202,7 +201,7 @@ def prequential(examples):
     return loops.prequential(EXACT, examples, KEY)
 
 
-def warm(x=X, **options):
+def warm_start(x=X, **options):
     return begin(BBKB(KERNEL), x, pull_counts=ONES, reward_sums=ONES, **options)
 
 
@@ -255,6 +254,7 @@ def test_invalid_kernels_and_inputs_are_refused():
     ]:
         with pytest.raises(ValueError, match=words):
             begin(BKB(kernel), x)
+        # one example is checked as arm 0
         example = jnp.asarray(x[9 if "arm 9" in words else 0])
         with pytest.raises(ValueError, match=words.replace("arm 9", "arm 0")):
             online.KernelAWV(kernel, capacity=2).init(example, KEY)
@@ -296,7 +296,7 @@ FORECASTERS = [
     (lambda: over_discounts(DISCOUNTED, 0.9, 1.0), "leading axis"),
     (lambda: over_discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
-    (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
+    (lambda: online.over_regularizations(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"penalize_current": PAIR}, 1.0), "the grid has 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), "regularization must be a finite"),
@@ -338,9 +338,9 @@ SETTINGS = [
     (lambda: TS(KERNEL, batch=LARGE), "batch = 1,000,000,000 would need about"),
 ]
 
-IN_TABLES = [*CASES.values(), *cases.OPTIMISERS.values(), *test_online.CASES.values()]
-PUBLIC = [
-    *{type(value): value for value in IN_TABLES}.values(),
+TABLE_ROWS = [*CASES.values(), *cases.OPTIMISERS.values(), *test_online.CASES.values()]
+PUBLIC_OBJECTS = [
+    *{type(value): value for value in TABLE_ROWS}.values(),
     *(kind(KERNEL) for kind in (PointBBKB, KUCB, EKUCB, CBBKB, SharedEmbedding)),
     *(IndependentClients(KUCB(KERNEL)), kernels.Scaled(KERNEL, 2.0)),
     *(kernels.Sum(KERNEL, KERNEL), kernels.Product(KERNEL, KERNEL)),
@@ -348,7 +348,7 @@ PUBLIC = [
 ]
 
 
-public = pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__name__)
+public = pytest.mark.parametrize("value", PUBLIC_OBJECTS, ids=lambda one: type(one).__name__)
 
 
 @public
@@ -385,9 +385,9 @@ CALLS = {
         (lambda: drive(Uniform), "the algorithm must be an object with methods init, ask and tell"),
         (lambda: drive(objective=PROBLEM), "objective must be a function of"),
         (lambda: drive(objective=lambda: 1), r"function of \(arms\); its arguments are \(\)"),
-        (lambda: drive(state=UNIFORM), "state is what an earlier call"),
+        (lambda: drive(state=START), "state is what an earlier call"),
         (lambda: drive(checkpoint=3), "the path of a file"),
-        (lambda: drive(Outside()), "the query contains arm -1"),
+        (lambda: drive(PicksMissingArm()), "the query contains arm -1"),
         (lambda: drive(objective=lambda arms: 1j * arms), "rewards must be real"),
         (lambda: run(problem=ARMS), "the problem must be an object with arms, mean_reward"),
         (lambda: run(Undecorated()), "decorate its class with @jsketch.struct"),
@@ -398,16 +398,16 @@ CALLS = {
         (lambda: run(strategy="pmap"), "strategy must be one of"),
         (lambda: run(key=0), "key must be one key"),
         (lambda: run(key=jax.random.split(KEY, 2)[:0]), "key must be keys"),
-        (lambda: run(UniformBox(), ON_BOX, states=[3]), "are for runs over arms"),
+        (lambda: run(UniformBox(), BOX_PROBLEM, states=[3]), "are for runs over arms"),
         (lambda: run(UniformBox(), len), "as problems.on_box"),
         (lambda: run(checkpoint="no_such_folder/run"), "in a folder that exists"),
         (lambda: drive(stop=0.1), "Uniform has no confidence bounds of all arms"),
         (lambda: drive(BKB(KERNEL), stop=-1.0), "stop must be a finite number above 0"),
         (lambda: drive(stop=lambda: True), r"stop must be a function of \(driven\)"),
-        (lambda: run(BKB(KERNEL), ON_BOX), "chooses among arms, and the domain"),
+        (lambda: run(BKB(KERNEL), BOX_PROBLEM), "chooses among arms, and the domain"),
         (lambda: run(UniformBox()), "maximises over a box, but the domain has arms"),
         (lambda: drive(BKB(KERNEL), len, BOX), "chooses among arms, and the domain is a box"),
-        (lambda: rollout(UniformBox(), ON_BOX, KEY, 5, until=3), "over arms"),
+        (lambda: rollout(UniformBox(), BOX_PROBLEM, KEY, 5, until=3), "over arms"),
         (lambda: rollout(PROBLEM, Uniform(), KEY, 5), "the algorithm must be an object with met"),
         (lambda: rollout(Uniform(), PROBLEM, KEYS, 5), "key must be one key"),
         (lambda: rollout(Uniform(), PROBLEM, KEY, 5.5), "horizon must be an integer"),
@@ -415,7 +415,7 @@ CALLS = {
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
         (lambda: run(horizon=10**12), "horizon can be at most"),
         (lambda: run(horizon=2 * LARGE), "horizon = 2,000,000,000 would need about"),
-        *((lambda n=n: Uniform().ask(UNIFORM, KEY, n), "limit must be") for n in (0, -1, 2.5, [1])),
+        *((lambda n=n: Uniform().ask(START, KEY, n), "limit must be") for n in (0, -1, 2.5, [1])),
     ],
     "settings": [(lambda make=make: init(make()), words) for make, words in SETTINGS],
     "algorithms": [
@@ -468,9 +468,9 @@ CALLS = {
         (lambda: evaluations_of([0, 1], [1.0]), "one reward for each evaluation"),
         (lambda: evaluations_of([0, 1], [1.0, np.inf]), "arm 1 is infinite"),
         (lambda: evaluations_of([0], [1j]), "rewards must be real"),
-        (lambda: warm(dictionary=[-1]), "dictionary contains arm -1"),
-        (lambda: warm(dictionary="random"), "dictionary must be one of"),
-        (lambda: jax.jit(lambda x: warm(x, dictionary="bless"))(X), "sampled on the host"),
+        (lambda: warm_start(dictionary=[-1]), "dictionary contains arm -1"),
+        (lambda: warm_start(dictionary="random"), "dictionary must be one of"),
+        (lambda: jax.jit(lambda x: warm_start(x, dictionary="bless"))(X), "sampled on the host"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, limit=5), "raise limit"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.0), "max_variance must be"),
         (lambda: bless.bless(KERNEL, X[:0], [], 0.1, KEY), "at least one point"),
@@ -484,8 +484,8 @@ CALLS = {
         (lambda: begin(BKB(KERNEL, capacity=8), pull_counts=ONES, reward_sums=ONES), "not fit a"),
         (lambda: begin(BKB(KERNEL), pull_counts=ONES / 2, reward_sums=ONES), "of arm 0 is 0.5"),
         (lambda: begin(BKB(KERNEL), pull_counts=ZEROS, reward_sums=ONES), "0 was never evaluated"),
-        (lambda: warm(dictionary=[3, 40]), "dictionary contains arm 40"),
-        (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
+        (lambda: warm_start(dictionary=[3, 40]), "dictionary contains arm 40"),
+        (lambda: warm_start(dictionary=[0.5]), "a vector of arm numbers"),
         (lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY), "whole number of evaluations"),
     ],
     "problems": [

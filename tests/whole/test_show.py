@@ -39,14 +39,14 @@ def results():
     arms = problems.GaussianArms(Arms(jnp.asarray(X)), jnp.asarray(np.sin(3 * X).sum(1)), 0.1)
     bandit, key = BBKB(KERNEL, capacity=32), jax.random.key(0)
     run = loops.run(Uniform(), arms, key, 20)
-    on_box = problems.boxes.branin()
+    box_problem = problems.boxes.branin()
     driven = loops.drive(
         box.UniformBox(), lambda x: -np.sum(x**2), Box(jnp.zeros(2), jnp.ones(2)), key, 12
     )
     ys = np.sin(X).sum(1)
     forecasts, forecast_state = loops.prequential(PKAWV(Taylor(2, 3), 1.0), (X, ys), key)
-    found = suggest.suggest(X, range(12), ys[:12], batch=30)
-    tuned = suggest.minimize(
+    suggestion = suggest.suggest(X, range(12), ys[:12], batch=30)
+    tuning = suggest.minimize(
         lambda x, n: x**2 + n, Space(x=(-1.0, 1.0), n=(0, 5, int)), 6, progress=False
     )
     return [
@@ -56,17 +56,17 @@ def results():
         (Uniform().ask(Uniform().init(arms.arms, key), key), "Query"),
         (run, "Run"),
         (run.trace, "Trace"),
-        (loops.run(box.UniformBox(), on_box, key, 12), "BoxRun"),
-        (loops.run(box.UniformBox(), on_box, jax.random.split(key, 3), 12), "BoxRun"),
+        (loops.run(box.UniformBox(), box_problem, key, 12), "BoxRun"),
+        (loops.run(box.UniformBox(), box_problem, jax.random.split(key, 3), 12), "BoxRun"),
         (driven, "Driven"),
         (forecasts, "Forecasts"),
         (forecast_state, "RidgeState"),
         (loops.Live(PKAWV(Taylor(2, 3), 1.0), 2, key), "Live"),
-        (found, "Suggestion"),
-        (found.model, "Model"),
+        (suggestion, "Suggestion"),
+        (suggestion.model, "Model"),
         (suggest.library(X), "Library"),
-        (suggest.predict(X, range(12), ys[:12], found.model), "Prediction"),
-        (tuned, "Result"),
+        (suggest.predict(X, range(12), ys[:12], suggestion.model), "Prediction"),
+        (tuning, "Result"),
         (box.Turbo(), "Turbo"),
         (box.GOUCB(), "GOUCB"),
         (kernels.Product(KERNEL, kernels.Matern()), "Product"),
@@ -85,15 +85,16 @@ def test_every_repr_is_short(results):
 
 def test_results_show_their_best_values_and_flags(results):
     by_name = {type(value).__name__: value for value, _ in results}
-    run, tuned, driven = by_name["Run"], by_name["Result"], by_name["Driven"]
+    run, tuning, driven = by_name["Run"], by_name["Result"], by_name["Driven"]
     assert "evaluations=20" in repr(run) and "truncated=False" in repr(run)
     regret = np.asarray(run.trace.regret).min()
     assert f"simple_regret={regret:.4g}" in repr(run)
+    # the repr has fewer digits
     assert "evaluations=12" in repr(driven) and f"best={driven.best[1]}"[:10] in repr(driven)
     assert "exhausted" not in repr(driven)
     assert "exhausted=True" in repr(dataclasses.replace(driven, exhausted=True))
-    assert f"best_value={tuned.best_value}" in repr(tuned) and " n=" in repr(tuned)
-    for value in (run, driven, by_name["Suggestion"], by_name["Forecasts"], tuned):
+    assert f"best_value={tuning.best_value}" in repr(tuning) and " n=" in repr(tuning)
+    for value in (run, driven, by_name["Suggestion"], by_name["Forecasts"], tuning):
         html = value._repr_html_()
         assert html.startswith("<table>") and html.count("<tr>") == len(value.summary())
 
