@@ -38,8 +38,10 @@ def draw(root: Path) -> None:
             [(t, regret)] = tidy.lines(tidy.load(root / folder).curves, "simple_regret").values()
             line(axes, t, LARGEST_YIELD - regret, label, colour, dashes)
         for name, (label, marker, colour) in MARKERS.items():
-            t, best_yields = published.ARYLATION_AT, published.ARYLATION[name]
-            axes.plot(t, best_yields, marker, color=colour, markersize=5, label=label)
+            best_yields = published.ARYLATION[name]
+            axes.plot(
+                published.ARYLATION_AT, best_yields, marker, color=colour, markersize=5, label=label
+            )
         axes.set_xlabel("reactions made, of 1,728")
         axes.set_ylabel("best yield so far (%)")
         axes.set_xlim(0, 76)
