@@ -135,10 +135,10 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
     return int(rows[mean.argmax()]), float(mean.max())
 
 
-def stop_row(gain: Gain, largest_gain: float, arms: np.ndarray, values: np.ndarray) -> int:
+def stop_row(gain: Gain, tolerance: float, arms: np.ndarray, values: np.ndarray) -> int:
     """The row of the best evaluated candidate when a campaign ends: the best measured one if its
-    value is within `largest_gain` of the largest possible value, or else `gain.best`."""
-    return best_measured(arms, values)[0] if gain.limit <= largest_gain else gain.best
+    value is within `tolerance` of the largest possible value, or else `gain.best`."""
+    return best_measured(arms, values)[0] if gain.limit <= tolerance else gain.best
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
@@ -150,12 +150,12 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
     return TOLERANCE * float(observed.max() - max(observed.min(), outlier_limit(observed)))
 
 
-def should_stop(gain: Gain | None, largest_gain: float) -> bool:
-    """Whether, with probability PROBABILITY, the gain is at most `largest_gain`. If there are fewer
+def should_stop(gain: Gain | None, tolerance: float) -> bool:
+    """Whether, with probability PROBABILITY, the gain is at most `tolerance`. If there are fewer
     than MIN_VALUES values, the best must also be within it of the largest possible value."""
-    if gain is None or (gain.observed < MIN_VALUES and gain.limit > largest_gain):
+    if gain is None or (gain.observed < MIN_VALUES and gain.limit > tolerance):
         return False
-    return float(np.quantile(gain.of_any, PROBABILITY)) <= largest_gain
+    return float(np.quantile(gain.of_any, PROBABILITY)) <= tolerance
 
 
 @partial(jax.jit, static_argnames="size")

@@ -120,7 +120,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = regression.condition(KERNELS[name][0], HYPERPARAMETERS, data)
     draw = jax.jit(
-        jax.vmap(lambda key: regression.draw(posterior, points, key, draws=1, frequencies=32)[0])
+        jax.vmap(lambda key: regression.draw(posterior, points, key, n_draws=1, frequencies=32)[0])
     )
     draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
     mean, covariance = (np.asarray(part) for part in regression.joint_posterior(posterior, points))

@@ -127,7 +127,7 @@ def outlier_data(n, capacity):
 
 
 BOUNDS = trust_regions.BOUNDS
-FIT = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, BOUNDS, steps=50, points=1000))
+FIT = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, BOUNDS, steps=50, max_points=1000))
 
 
 @pytest.mark.parametrize("n", [40, 41])
@@ -153,7 +153,7 @@ def test_draws_have_the_joint_posterior_of_noisy_values():
     )
     model = local_gp.Model(jnp.array(0.7), numbers)
     points = np.random.default_rng(0).uniform(size=(6, 3))
-    options = dict(draws=20_000, frequencies=16)
+    options = dict(n_draws=20_000, frequencies=16)
     sample = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, **options))(
         points
     )

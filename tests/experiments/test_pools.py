@@ -111,7 +111,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     problem = calibration.Problem(POOL.library, truth, VALUES, (5, 5, 5, 5))
     gains = []
 
-    def should_stop(gain, at_most):
+    def should_stop(gain, tolerance):
         gains.append(gain)
         return gain.observed == 10
 
@@ -129,7 +129,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     monkeypatch.setattr(stopping, "possible_gain", lambda *args, **options: gain_at_bound)
     gain = np.delete(truth, first_arms).max() - truth[first_arms[values.argmax()]]
     assert calibration.campaign(problem, 3).gain == gain
-    monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
+    monkeypatch.setattr(stopping, "should_stop", lambda gain, tolerance: False)
     assert calibration.campaign(problem, 3) == calibration.End(20)
     ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
     assert calibration.table_row("generated", ends) == "| generated | 3 | 2 | 12 (10 to 14) | 1 |"

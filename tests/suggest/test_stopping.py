@@ -51,9 +51,9 @@ def test_nothing_is_gained_above_a_bound():
     assert gain.of_any.max() == 0 and stopping.should_stop(gain, 0.0)
     # fewer than MIN_VALUES values are enough if one of them reaches the bound
     gain = gain._replace(observed=stopping.MIN_VALUES - 1)
-    assert stopping.should_stop(gain, at_most=0.0)
-    assert not stopping.should_stop(gain._replace(limit=1.0), at_most=0.0)
-    assert not stopping.should_stop(None, at_most=1.0)
+    assert stopping.should_stop(gain, tolerance=0.0)
+    assert not stopping.should_stop(gain._replace(limit=1.0), tolerance=0.0)
+    assert not stopping.should_stop(None, tolerance=1.0)
 
 
 @pytest.mark.parametrize("values", [[100.0], [100.0, 100.0, np.nan]])

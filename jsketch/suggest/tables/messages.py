@@ -104,14 +104,14 @@ def verdict(results: Results) -> str:
     return f"Continue: the best is {best:.4g} ({name}); this batch is expected to gain {expected}."
 
 
-def _stop_verdict(results: Results, gain: stopping.Gain, largest_gain: float) -> str:
-    """The verdict if the best value is within `largest_gain` of the best possible one (--bounds,
-    --target), or if no candidate is expected to be better by more than `largest_gain`."""
+def _stop_verdict(results: Results, gain: stopping.Gain, tolerance: float) -> str:
+    """The verdict if the best value is within `tolerance` of the best possible one (--bounds,
+    --target), or if no candidate is expected to be better by more than `tolerance`."""
     options, inputs = results.options, results.inputs
-    row = stopping.stop_row(gain, largest_gain, inputs.arms, inputs.goals)
+    row = stopping.stop_row(gain, tolerance, inputs.arms, inputs.goals)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))
     text = f"Stop: the best is {value:.4g} ({_description(inputs, row)})"
-    if gain.limit > largest_gain:
+    if gain.limit > tolerance:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
         text = (
@@ -124,9 +124,9 @@ def _stop_verdict(results: Results, gain: stopping.Gain, largest_gain: float) ->
         name = candidate_name(inputs, best_row)
         return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
     if options.target is not None:
-        return f"{text}, within {largest_gain:.2g} of the target of {options.target:g}."
+        return f"{text}, within {tolerance:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
-    within = f" within {largest_gain:.2g} of {end:g}," if gain.limit > 0 else ""
+    within = f" within {tolerance:.2g} of {end:g}," if gain.limit > 0 else ""
     extreme = "smallest" if options.minimize else "largest"
     return f"{text},{within} the {extreme} value that is possible."
 
