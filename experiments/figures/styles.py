@@ -71,6 +71,7 @@ METHOD_STYLES = {
     "gamma_0.997": ("γ = 0.997", "#56B4E9", (0, (4, 1, 1, 1))),
     "gamma_0.999": ("γ = 0.999", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
     "over_discounts": ("mixture of all γ", "#D55E00", "solid"),
+    # without renewal: λ is discounted like the examples
     "over_discounts_forget": ("mixture, λ forgotten", "#CC79A7", (0, (6, 1))),
     "kernel_static": ("Kernel-AWV, forgets nothing", "#7F7F7F", (0, (5, 1, 1, 1))),
     "kernel_0.99": ("Kernel-AWV, γ = 0.99", "#7F3C8D", (0, (2, 1))),
@@ -79,6 +80,7 @@ METHOD_STYLES = {
     "river_knn": ("river, nearest neighbours", "#8C564B", (0, (3, 1))),
     "river_tree": ("river, Hoeffding tree", "#8C564B", (0, (7, 2))),
     "river_forest": ("river, forest (ARF)", "#8C564B", "solid"),
+    # `long` and `short` are lengthscales; `width of the code` is that of the authors' code for BBKB
     "bbkb_right": ("BBKB, right lengthscale", "#D55E00", "solid"),
     "bbkb_long": ("BBKB, four times as long", "#E69F00", (0, (5, 1.5))),
     "bbkb_short": ("BBKB, a quarter of it", "#F0E442", (0, (4, 1, 1, 1))),

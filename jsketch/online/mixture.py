@@ -239,7 +239,7 @@ class Mixture(Forecaster):
         return (high - low) / (4 * rate * bound)
 
     def _rate(self, bound: Array) -> Array:
-        """The learning rate eta []."""
+        """The learning rate eta, a scalar, for predictions and labels in [-bound, bound]."""
         if self.learning_rate is None:
             return RATES[self.rule] / jnp.square(bound)
         return jnp.asarray(self.learning_rate, bound.dtype)
@@ -248,7 +248,8 @@ class Mixture(Forecaster):
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """The `Mixture` of a forecaster with regularizations [G]; `options` are its other fields."""
+    """The `Mixture` of a forecaster with regularizations [G]; `bound` and `options` are fields of
+    the mixture."""
     grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 
@@ -263,10 +264,10 @@ def _check_grid(forecaster: Any, grid: dict[str, Any]) -> int:
                 f" {names}."
             )
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(grid)]
-    lengths = {shape[:1] for shape in shapes}
-    if len(lengths) != 1 or lengths & {(), (0,)}:
+    leading_shapes = {shape[:1] for shape in shapes}
+    if len(leading_shapes) != 1 or leading_shapes & {(), (0,)}:
         raise ValueError(
-            "every number in the grid needs a leading axis with one entry for each of the G >= 1"
+            "every array in the grid needs a leading axis with one entry for each of the G >= 1"
             f" experts; their shapes are {shapes}."
         )
     return shapes[0][0]

@@ -99,13 +99,13 @@ def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> A
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
     """[count, K] draws of f at the shortlist. An entry is the worst value if the evaluation fails
     in that draw, and -inf if the candidate may not be picked."""
-    mean, covariance, free, ratio, _, terms, _ = posterior
+    mean, covariance, available, ratio, _, terms, _ = posterior
     values = mean[None, :] + normal_draws(covariance, ratio, count, key)
     if terms.chance is not None:
         failure_key = jax.random.fold_in(key, FAILURES_KEY)
         uniform = jax.random.uniform(failure_key, values.shape, mean.dtype)
         values = jnp.where(uniform < terms.chance.success[None, :], values, terms.chance.worst)
-    return jnp.where(free[None, :], values, -jnp.inf)
+    return jnp.where(available[None, :], values, -jnp.inf)
 
 
 def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
@@ -129,9 +129,9 @@ def _distinct_maxima(draws: Array, size: int) -> Array:
     indices = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        picks, free = carry
-        arm = jnp.argmax(jnp.where(free, draws[i], -jnp.inf)).astype(jnp.int32)
-        return put(picks, i, arm), free & (indices != arm)
+        picks, available = carry
+        arm = jnp.argmax(jnp.where(available, draws[i], -jnp.inf)).astype(jnp.int32)
+        return put(picks, i, arm), available & (indices != arm)
 
     start = (jnp.zeros(size, jnp.int32), jnp.ones(draws.shape[1], bool))
     return lax.fori_loop(0, size, pick, start)[0]
@@ -146,7 +146,7 @@ class _ValueScore:
 
 
 class _DrawAcquisition(_ValueScore):
-    """Acquisitions that choose from draws of the posterior."""
+    """Acquisitions that choose from draws of the posterior. Their `score` only shortlists."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         return mean + SHORTLIST_WIDTH * jnp.sqrt(variance)
@@ -157,30 +157,32 @@ class _SequentialAcquisition:
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         """The picks [size] int32, each with the largest score given the earlier picks; they are -1
-        as soon as the rest of the budget pays for no free candidate."""
-        mean, covariance, free, ratio, threshold, terms, _ = posterior
+        as soon as every available candidate costs more than the rest of the budget."""
+        mean, covariance, available, noise_variance, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-        indices = jnp.arange(len(mean), dtype=jnp.int32)
+        indices, price = jnp.arange(len(mean), dtype=jnp.int32), terms.price
 
         def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            picks, free, variance, factor, best, total = carry
-            if terms.price is not None:
-                free = free & (total + terms.price.cost <= terms.price.budget)
-            score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
-            # scores of -inf are raised, so that argmax still returns a free candidate
-            arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
+            picks, available, variance, factor, threshold, total_cost = carry
+            if price is not None:
+                available = available & (total_cost + price.cost <= price.budget)
+            # scores of -inf are raised, so that argmax still returns an available candidate
+            score = jnp.maximum(scores_of(self, mean, variance, threshold, terms), -1e30)
+            arm = jnp.argmax(jnp.where(available, score, -jnp.inf)).astype(jnp.int32)
             # a row of the Cholesky factor: scaled covariances of the pick with all candidates
             row = covariance[arm] - matmul(factor[:, arm], factor)
-            row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
+            row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + noise_variance)
             arm_or_none = arm
-            if terms.price is not None:
-                arm_or_none, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
-            picks, free = put(picks, i, arm_or_none), free & (indices != arm)
-            variance = jnp.maximum(variance - jnp.square(row), 0)
-            return picks, free, variance, put(factor, i, row), jnp.maximum(best, mean[arm]), total
+            if price is not None:
+                arm_or_none = jnp.where(available.any(), arm, -1)
+                total_cost = total_cost + price.cost[arm]
+            picks, available = put(picks, i, arm_or_none), available & (indices != arm)
+            variance, factor = jnp.maximum(variance - jnp.square(row), 0), put(factor, i, row)
+            threshold = jnp.maximum(threshold, mean[arm])
+            return picks, available, variance, factor, threshold, total_cost
 
         picks, factor = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
-        start = picks, free, diagonal, factor, threshold, jnp.zeros((), mean.dtype)
+        start = picks, available, diagonal, factor, threshold, jnp.zeros((), mean.dtype)
         return lax.fori_loop(0, size, pick, start)[0]
 
 

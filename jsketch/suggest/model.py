@@ -64,7 +64,7 @@ START_FACTORS = (0.5, 2.0)
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
-MIN_NOISE = 1e-5
+MIN_NOISE = 1e-5  # smallest noise variance, and smallest hyperparameter of a given start
 LARGEST_LOSS = 1e10  # returned in place of a loss that is not finite
 
 _evidence_bound = jax.jit(evidence_bound)
@@ -124,14 +124,14 @@ def log_posterior(
     theta: Hyperparameters,
     error_variances: ArrayLike = 0.0,
 ) -> Array:
-    """Log of likelihood times prior, [], at these hyperparameters. `distances` are the results of
+    """The scalar log(likelihood * prior) at these hyperparameters. `distances` are the results of
     `Mixed.fingerprint_distances`; `error_variances` [N] are added to the noise variance."""
     if isinstance(kernel, Mixed):
         kernel = _CachedKernel(replace(kernel, lengthscale=theta.lengthscale), distances)
-    # the kernel already divides by the lengthscales
+    # `Mixed` divides its inputs by the lengthscales itself, and a kernel matrix has none
     ones = jnp.ones(data.u.shape[1], data.u.dtype)
-    unscaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
-    return regression.log_marginal_likelihood(kernel, unscaled, data) + log_prior(theta)
+    numbers = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
+    return regression.log_marginal_likelihood(kernel, numbers, data) + log_prior(theta)
 
 
 def _fit_hyperparameters(
@@ -143,14 +143,14 @@ def _fit_hyperparameters(
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or the result of one search
     from `start`. `fixed_lengthscale` [L], if given, is not fitted."""
-    dtype, fixed = data.u.dtype, fixed_lengthscale
-    lengthscale = None if fixed is None else jnp.asarray(fixed, dtype)
+    dtype, is_fixed = data.u.dtype, fixed_lengthscale is not None
+    fixed_array = jnp.asarray(fixed_lengthscale, dtype) if is_fixed else None
     distances = _fingerprint_distances(kernel, data.u)
     error_variances = jnp.asarray(error_variances, dtype)
-    # a point of the search: logarithms of the outputscale, of the noise variance minus its floor,
-    # and of the lengthscales
+    # a point of the search: log(outputscale), log(noise variance - floor), log(lengthscales); the
+    # starts ignore the floor
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
-    if fixed is None:
+    if not is_fixed:
         count = n_lengthscales(kernel.columns)
         root = math.sqrt(count)
         starts = [
@@ -167,7 +167,7 @@ def _fit_hyperparameters(
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best_point, lowest_loss
         value, gradient = _loss(
-            jnp.asarray(point, dtype), kernel, distances, data, lengthscale, error_variances
+            jnp.asarray(point, dtype), kernel, distances, data, fixed_array, error_variances
         )
         value, gradient = float(value), np.asarray(gradient, float)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -178,7 +178,7 @@ def _fit_hyperparameters(
 
     for point in starts:
         optimize.minimize(loss, point, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
-    return _hyperparameters_at(np, best_point.astype(dtype), fixed)
+    return _hyperparameters_at(np, best_point.astype(dtype), fixed_lengthscale)
 
 
 def _hyperparameters_at(xp: Any, point: Any, fixed_lengthscale: Any) -> Hyperparameters:

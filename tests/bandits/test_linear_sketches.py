@@ -48,19 +48,20 @@ def sketch_of(points, size):
 
 @pytest.mark.parametrize("size", [1, 4, 9, 12])
 def test_frequent_directions_keep_their_guarantee(size):
-    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for data A, its sketch S of m rows,
-    and A_k, the best approximation of A of rank k, for every k."""
+    """0 <= A^T A - S^T S <= s <= |A - A_k|^2 / (m + 1 - k) for data A, its sketch S of m rows, the
+    sum s of the subtracted energies (`shrunk`), and A_k, the best approximation of A of rank k, for
+    every k."""
     scales = 0.8 ** np.arange(9)
     points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales
     sketches = jax.jit(jax.vmap(lambda p: sketch_of(p, size)))(jnp.asarray(points))
-    for a, directions, energies, shrunk in zip(
+    for a, directions, energies, subtracted in zip(
         points, sketches.directions, sketches.energies, sketches.shrunk, strict=True
     ):
         eigenvalues = np.linalg.eigvalsh(a.T @ a - (directions.T * energies[None, :]) @ directions)
-        assert eigenvalues.min() > -1e-10 and eigenvalues.max() <= float(shrunk) + 1e-10
+        assert eigenvalues.min() > -1e-10 and eigenvalues.max() <= float(subtracted) + 1e-10
         squares = np.linalg.svd(a, compute_uv=False) ** 2
         for k in range(min(size + 1, 9)):
-            assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
+            assert float(subtracted) <= squares[k:].sum() / (size + 1 - k) + 1e-10
         used = np.asarray(energies) > 0
         np.testing.assert_allclose(directions @ directions.T, np.diag(used * 1.0), atol=1e-10)
     assert bool((sketches.shrunk == 0).all()) == (size >= 9)
@@ -91,17 +92,17 @@ def linear_ucb_run():
     return ROLLOUT(bandit, linear_problem(), KEY, HORIZON)
 
 
-@pytest.mark.parametrize("size", [DIMENSION, DIMENSION + 3, None], ids=["soful", "larger", "cbrap"])
-def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(size):
-    """SOFUL has at least as many directions as inputs, and CBRAP projects by a rotation."""
-    exact, arms = linear_ucb_run(), linear_problem().arms
-    if size is None:
-        bandit = CBRAP(**COMMON, size=DIMENSION)
+@pytest.mark.parametrize(
+    ("kind", "size"), [(SOFUL, DIMENSION), (SOFUL, DIMENSION + 3), (CBRAP, DIMENSION)]
+)
+def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(kind, size):
+    """SOFUL has a direction or more for each dimension, and CBRAP projects by a rotation."""
+    bandit, exact, arms = kind(**COMMON, size=size), linear_ucb_run(), linear_problem().arms
+    if kind is CBRAP:
         rotation = jnp.linalg.qr(jax.random.normal(KEY, (DIMENSION, DIMENSION)))[0]
         features = matmul(arms.features, rotation)
         state = feature_posterior.start(bandit.regularization, arms, KEY, features)
     else:
-        bandit = SOFUL(**COMMON, size=size)
         state = bandit.init(arms, KEY)
     state = state.replace(first_arm=exact.trace.arm[0], domain=None)
     progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
@@ -111,8 +112,8 @@ def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(size):
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """All 10 entries of the mean of 4,000 Gram matrices are within 4 standard errors of x.y; a
-    correct map fails with probability 6e-4. An entry has variance (|x|^2 |y|^2 + (x.y)^2) / m."""
+    """The 10 distinct entries of the mean of 4,000 Gram matrices are within 4 standard errors of
+    x.y; a correct map fails with probability 6e-4. The variance is (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, DIMENSION))
     projections = jax.vmap(lambda k: x @ projection.gaussian(k, DIMENSION, 3, x.dtype))(
         jax.random.split(KEY, 4000)

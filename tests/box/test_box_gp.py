@@ -42,7 +42,7 @@ def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
         kernel, sklearn_kernel = KERNELS[name]
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
-        start = fit.default_numbers(BOUNDS, d, data.y.dtype)
+        start = fit.default_start(BOUNDS, d, data.y.dtype)
         options = dict(restarts=4, steps=60)
         numbers, value = fit_jit(kernel, data, BOUNDS, start, jax.random.key(seed), **options)
 
@@ -86,7 +86,7 @@ def test_fits_of_degenerate_data_are_finite(case):
     }[case]
     u = u.at[8:].set(u[:8]) if case == "twice" else u  # the same points with other values
     data = regression.standardized(u, y, mask)
-    start = fit.default_numbers(BOUNDS, 2, u.dtype)
+    start = fit.default_start(BOUNDS, 2, u.dtype)
     numbers, value = fit_jit(
         kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
     )
@@ -179,7 +179,7 @@ def test_the_prior_density_and_its_gradient_are_those_of_scipy():
 def test_without_data_a_fit_is_the_mode_of_the_prior():
     """Each mode is exp(location - scale^2). The log marginal likelihood without data is 0."""
     data = regression.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
-    start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
+    start = fit.default_start(fit.Bounds(), 2, data.y.dtype)
     options = dict(restarts=1, steps=40, prior=PRIOR)
     numbers, value = fit_jit(
         kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), **options

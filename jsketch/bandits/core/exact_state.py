@@ -65,11 +65,12 @@ class ResidualFreeBandit(Algorithm):
 
 @struct.dataclass
 class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
-    """The fields and methods of all algorithms on the exact posterior; `ask` is that of GP-UCB."""
+    """Base class of the algorithms on the exact posterior. They `ask` like GP-UCB by default."""
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+    # N, the largest number of distinct pulled arms; `run` grows it
+    capacity: int = struct.field(pytree_node=False, default=128)
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -85,21 +86,21 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
 
 def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = None) -> ExactState:
     """The state of any algorithm on the exact posterior before the first round. Raises ValueError
-    for invalid arguments."""
+    for invalid arguments, and unless the data are None."""
     checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
     checks.settings(bandit)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
-    floats, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features
-    checks.memory(floats, arms.dtype, capacity=bandit.capacity, arms=domain.count)
-    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
+    features, n_floats = domain.features, bandit.capacity * (domain.count + 2 * bandit.capacity)
+    checks.memory(n_floats, features.dtype, capacity=bandit.capacity, arms=domain.count)
+    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), features.dtype)
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
-        posterior=exact.prior(kernel, arms, regularization, bandit.capacity),
-        count=jnp.zeros((), arms.dtype),
-        prior_variance=jnp.max(kernel.diag(arms)),
+        posterior=exact.prior(kernel, features, regularization, bandit.capacity),
+        count=jnp.zeros((), features.dtype),
+        prior_variance=jnp.max(kernel.diag(features)),
     )
 
 
@@ -108,16 +109,16 @@ def observe(
 ) -> tuple[State, Info]:
     """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
-    observed, arms = query.mask & jnp.isfinite(y), state.domain.features
-    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
+    observed, features = query.mask & jnp.isfinite(y), state.domain.features
+    kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), features.dtype)
 
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
         is_observed = observed[i] & ~overflow
-        posterior, overflows = exact.observe(
-            posterior, kernel, arms, query.index[i], y[i], is_observed, regularization
+        posterior, slot_overflow = exact.observe(
+            posterior, kernel, features, query.index[i], y[i], is_observed, regularization
         )
-        return posterior, overflow | overflows
+        return posterior, overflow | slot_overflow
 
     posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:  # an overflow in the only slot changes nothing

@@ -24,9 +24,9 @@ LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
 LINE_SEARCH_STEPS = 15  # largest number of evaluations in one line search
 TOLERANCE = 1e-5  # a search ends when no derivative with respect to a free coordinate is larger
-# the largest distance of a start from the middle of its range, in halves of the range. At 1 (the
-# bounds) the inverse of the transform has no derivative
-MAX_START = 0.99
+# the largest |sin z| of a start, which is its distance from the middle of its range, in halves of
+# the range. At 1 (the bounds) the arcsine has no derivative
+MAX_SINE = 0.99
 
 
 @struct.dataclass
@@ -134,13 +134,13 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
 
 
 def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2] of hyperparameters, whose logarithms are
-    middle + half of the range * sin z. With a logistic curve in place of the sine, the search might
-    diverge, because the curve does not attain its bounds."""
+    """The free coordinates z [d+2], such that log(hyperparameter) = middle + half_range * sin(z) in
+    the range between the logarithms of its bounds. With a logistic curve in place of the sine, the
+    search might diverge, because the curve does not attain its bounds."""
     low, high = (jnp.log(end) for end in limits)
     variances = jnp.stack([numbers.outputscale, numbers.noise])
     logs = jnp.log(jnp.concatenate([numbers.lengthscale, variances]))
-    return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -MAX_START, MAX_START))
+    return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -MAX_SINE, MAX_SINE))
 
 
 def _from_free(free: Array, limits: Limits) -> Hyperparameters:
@@ -148,9 +148,9 @@ def _from_free(free: Array, limits: Limits) -> Hyperparameters:
     return hyperparameters_of(jnp.exp((low + high) / 2 + (high - low) / 2 * jnp.sin(free)))
 
 
-def default_numbers(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
-    """The start of a first fit: a lengthscale of half a side, the variance of y and 1% noise,
-    clipped to the bounds."""
+def default_start(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
+    """The start of a first fit, clipped to the bounds: lengthscales of half a side, and variances
+    of 1 for the signal and 0.01 for the noise of the standardized y."""
     numbers = jnp.asarray([0.5] * d + [1.0, 0.01], dtype)
     return hyperparameters_of(jnp.clip(numbers, *limits_of(bounds, d, n_points=0, dtype=dtype)))
 
@@ -169,7 +169,7 @@ def fit(
     starts, which is at least as good as every start.
 
     start     hyperparameters of the previous fit, the first start
-    restarts  int, number of further starts: `default_numbers`, then random ones
+    restarts  int, number of starts after `start`: `default_start`, then random ones
     steps     int, the largest number of steps from each start
     prior     None, or an object whose log_density(hyperparameters) [] is added to the log
               likelihood
@@ -178,9 +178,9 @@ def fit(
     limits = limits_of(bounds, d, n, dtype)
     random_starts = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
     fixed_starts = jnp.stack(
-        [_to_free(start, limits), _to_free(default_numbers(bounds, d, dtype), limits)]
+        [_to_free(start, limits), _to_free(default_start(bounds, d, dtype), limits)]
     )
-    # `default_numbers` are the first of the `restarts` further starts
+    # `default_start` is the first of the `restarts` further starts
     starts = jnp.concatenate([fixed_starts, random_starts[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:

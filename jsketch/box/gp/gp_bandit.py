@@ -19,7 +19,7 @@ from jsketch import checks, struct
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, Prior, default_numbers, fit
+from jsketch.box.gp.fit import Bounds, Prior, default_start, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
@@ -108,7 +108,7 @@ class GPBandit(struct.Settings):
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         # the largest arrays are the covariance, its factor and one product
         empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
-        numbers = default_numbers(self.bounds, box.lower.size, box.lower.dtype)
+        numbers = default_start(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), empty_history, numbers)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:

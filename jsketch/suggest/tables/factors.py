@@ -36,8 +36,8 @@ class Factor(NamedTuple):
     level: np.ndarray  # [A] int, the level of each candidate
     columns: np.ndarray  # int, the columns of the factor among the features
     examples: np.ndarray  # [L] int, a candidate of each level
-    numbers: np.ndarray | None  # [L], the levels as numbers; None for words
-    lengthscale: int  # index of its lengthscale
+    numbers: np.ndarray | None  # [L], the levels as numbers; None for categories and letters
+    lengthscale_index: int
 
 
 class Effect(NamedTuple):
@@ -55,32 +55,33 @@ def factors(inputs: Inputs) -> list[Factor]:
     for name, group in zip(candidates.names, groups_of(candidates.columns), strict=True):
         columns, index = np.r_[group.columns], group.lengthscales.start
         block = candidates.features[:, columns]
-        site = re.match(r"(.*)\[(\d+)\]", name)
+        # site[0] is the name of a site, such as sequence[3]
+        site = re.match(r"(?P<column>.*)\[(?P<position>\d+)\]", name)
         if name in table.names:
-            words, numeric = table.levels(name).iloc[first_row], group.kind == "numbers"
-            factor_of[name] = _factor(name, words, block, columns, numeric, index)
+            cells, numeric = table.levels(name).iloc[first_row], group.kind == "numbers"
+            factor_of[name] = _factor(name, cells, block, columns, numeric, index)
         elif site is not None and site[0] in factor_of:  # a property of the letter at that site
             letter = factor_of[site[0]]
             if letter is not None:
                 factor_of[site[0]] = letter._replace(columns=np.append(letter.columns, columns))
-        elif site is not None and site[1] in table.names:
-            letters = table.text(site[1]).iloc[first_row].str[int(site[2]) - 1]
+        elif site is not None and site["column"] in table.names:
+            letters = table.text(site["column"]).iloc[first_row].str[int(site["position"]) - 1]
             factor_of[name] = _factor(name, letters, block, columns, numeric=False, index=index)
     return [factor for factor in factor_of.values() if factor is not None]
 
 
 def _factor(
-    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, index: int
+    name: str, cells: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, index: int
 ) -> Factor | None:
-    """The factor with the cells `words` [A] and the features `block` [A, width] of the candidates,
-    and with the lengthscale `index`; None if the factor has too many levels."""
+    """The factor of A candidates from its cells [A], its features `block` [A, width] and the index
+    of its lengthscale. None if the factor has too many levels."""
     if not numeric:
-        level, labels = pd.factorize(words, sort=True)
+        level, labels = pd.factorize(cells, sort=True)
         if len(labels) > MAX_LEVELS:
             return None
         examples, limit = np.unique(level, return_index=True)[1], LONGEST_LABEL
         labels = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
-        return Factor(name, labels, level, columns, examples, numbers=None, lengthscale=index)
+        return Factor(name, labels, level, columns, examples, None, lengthscale_index=index)
     values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
     if len(values) > MAX_LEVELS:
         ends = np.linspace(values[0], values[-1], RANGES + 1)
@@ -91,17 +92,18 @@ def _factor(
         values = block[examples, 0]
         labels = [f"{ends[i]:.3g} to {ends[i + 1]:.3g}" for i in occupied]
     else:
-        labels = [short_number(word) for word in words.iloc[examples]]
+        labels = [short_number(cell) for cell in cells.iloc[examples]]
     return Factor(name, list(labels), level.ravel(), columns, examples, values, index)
 
 
 def effects(results: Results) -> list[Effect]:
-    """The main effects, the largest range first; [] before a model is fitted."""
+    """The main effects, sorted from the largest spread of their means to the smallest; [] before a
+    model is fitted."""
     inputs, model = results.inputs, results.model
     if results.predicted is None:
         return []
     chosen = [factor for factor in factors(inputs) if len(factor.labels) > 1]
-    chosen.sort(key=lambda factor: model.lengthscale[factor.lengthscale])
+    chosen.sort(key=lambda factor: model.lengthscale[factor.lengthscale_index])
     chosen = chosen[:MAX_FACTORS]
     ends = np.cumsum([len(factor.labels) for factor in chosen], dtype=int)
     if not chosen:
