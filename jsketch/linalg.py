@@ -192,9 +192,9 @@ def _column_blocks(size: int) -> Iterator[tuple[int, int]]:
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
-    """function(x) for x [n,d], computed in nearly equal chunks of rows, so that a table with
-    `columns` entries for each row of a chunk has at most SWEEP_ENTRIES entries. Arrays that the
-    function returns have n rows in the result; a number becomes an array of one entry per chunk."""
+    """function(x) for x [n,d], computed in equal chunks of rows, the last of which is padded. A
+    table with `columns` entries for each row of a chunk has at most SWEEP_ENTRIES entries. Arrays
+    that the function returns have n rows in the result; a number becomes an array over chunks."""
     n = x.shape[0]
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
     n_chunks = -(-n // max(entries // columns, 1))
@@ -208,7 +208,7 @@ def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pyt
 
 
 def pad_identity(matrix: Array, size: int) -> Array:
-    """The block diagonal matrix of a matrix [M,M] and an identity, with `size` rows."""
+    """The matrix [M,M] in the upper left of an identity matrix with `size` rows."""
     slots = jnp.arange(size, dtype=jnp.int32)
     is_padding = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
     return jnp.where(is_padding, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
@@ -219,8 +219,8 @@ running_count = partial(jnp.cumsum, dtype=jnp.int32)
 
 
 def compact(counts: Array, start: Array | int, size: int) -> tuple[Array, Array]:
-    """(index [size], valid [size]): the positions of the true entries of a mask in order, from
-    the entry with number `start` on.
+    """(index [size], valid [size]): the positions of the true entries of a mask in order, without
+    the first `start` true entries.
 
     counts [A] is the `running_count` of the mask. Slots beyond the last true entry are not valid
     and contain index 0. The binary search is faster on a CPU than the scatter of `jnp.nonzero`.

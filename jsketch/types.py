@@ -130,8 +130,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The state of an algorithm over arms: a dataclass whose `domain` has the arms. An algorithm
-    whose states have a `capacity` defines `grow`."""
+    """The state of an algorithm over arms: a dataclass whose `domain` has the arms. `Bandit.grow`
+    is called only if the state has a `capacity`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -143,7 +143,7 @@ SomeState = TypeVar("SomeState", bound=State)
 
 
 class Bandit(Protocol[SomeState]):
-    """The protocol of algorithms over arms. The type of the state depends on the algorithm."""
+    """The protocol of algorithms over arms; `Algorithm` is a base class of implementations."""
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Any = None

@@ -22,13 +22,13 @@ ROOT = Path(__file__).parents[1]
 MUTATIONS = Path(__file__).with_name("mutations.toml")
 COPIED = ("jsketch", "experiments", "tests", "scripts", "pyproject.toml", "README.md")
 # tests that take longer count as failed, because a mutation may make a loop endless
-MINUTES = 10
+TIMEOUT_MINUTES = 10
 OPTIONS = ("-x", "-q", "-p", "no:xdist", "--no-header")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 def copy_tree(folder):
-    """Copies the tree without caches and results."""
+    """Copies the parts of the tree in COPIED, without caches."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -47,7 +47,7 @@ def run_tests(folder, tests):
     command = [sys.executable, "-m", "pytest", *OPTIONS, *tests.split()]
     began = time.perf_counter()
     try:
-        options = dict(cwd=folder, env=environment, timeout=60 * MINUTES)
+        options = dict(cwd=folder, env=environment, timeout=60 * TIMEOUT_MINUTES)
         process = subprocess.run(command, capture_output=True, text=True, **options)
     except subprocess.TimeoutExpired:
         return True, time.perf_counter() - began

@@ -354,14 +354,14 @@ def _save(file: RunFile, driven: Driven) -> None:
 
 
 def _load(
-    file: RunFile, rounds: _ArmRounds | _BoxRounds, initial: Driven, has_state: bool
+    file: RunFile, rounds: _ArmRounds | _BoxRounds, initial: Driven, state_given: bool
 ) -> Driven:
     """The run in the file, or `initial` if there is no file. Raises ValueError if there is a file
-    and the caller has given a state too (`has_state`)."""
+    and the caller has given a state too (`state_given`)."""
     content = file.load()
     if content is None:
         return initial
-    if has_state:
+    if state_given:
         raise ValueError(
             f"{file.path} holds a run already, and a state was given too: leave `state` out to"
             " resume from the file, or name another file."
@@ -381,11 +381,11 @@ def gap(bandit: Any, state: Any) -> float:
     """An upper bound of the simple regret of the arm with the largest lower confidence bound, in
     units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
-    With `width=widths.certified` and valid norm_bound and noise_std, the bound holds at all rounds
-    together with probability at least 1 - delta (THEORY 2.4, 4.4). The bound is a heuristic with
-    the authors' widths (`*_code`), and with algorithms that discount or drop old rewards, whose
-    confidence bounds hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm
-    without confidence bounds of every arm.
+    With `width=widths.certified` and valid norm_bound and noise_std, the gap bounds the regret at
+    all rounds together with probability at least 1 - delta (THEORY 2.4, 4.4). With the widths of
+    the authors' code (`*_code`) the gap is a heuristic. The same is true of algorithms that
+    discount or drop old rewards: their intervals hold at single rounds only (THEORY 6.5). Raises
+    ValueError for an algorithm without confidence bounds of every arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:
@@ -403,13 +403,13 @@ def _gap(mean: Array, variance: Array, width: Array) -> Array:
 
 
 def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
-    """A function that returns whether the run so far ends. Raises ValueError unless `stop` is None,
-    a function, or a number above 0 for an algorithm with a `gap`."""
+    """A function of the run so far that returns whether the run ends now. Raises ValueError unless
+    `stop` is None, a function, or a number above 0 for an algorithm with confidence bounds."""
     if stop is None:
         return lambda driven: False
     if callable(stop):
         checks.function_of("stop", stop, "driven")
         return lambda driven: bool(stop(driven))
     checks.positive(stop=stop)
-    gap(algorithm, state)
+    gap(algorithm, state)  # raises ValueError for an algorithm without confidence bounds
     return lambda driven: gap(algorithm, driven.state) < stop

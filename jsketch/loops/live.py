@@ -243,7 +243,7 @@ class Live:
         xs, ys = checks.stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(
-                f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing label."
+                f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; a missing label is NaN."
             )
         if xs.shape[1] != self.inputs:
             raise ValueError(
@@ -267,7 +267,7 @@ class Live:
         checks.forecaster_inputs(self.forecaster, numbers[None])
         with np.errstate(over="ignore"):
             square = float(numbers @ numbers)
-        # rounding is checked again only for an example twice as long, and until there is a warning
+        # after a check, only an example of twice the norm is checked; after a warning, none is
         if square > 4 * self._checked_square:
             warned = self.forecaster.check_rounding(numbers)
             self._checked_square = np.inf if warned else square

@@ -225,24 +225,24 @@ def prequential(
     examples     a tuple (xs, ys) of finite inputs xs [n, d] and labels ys [n]; an example with the
                  label NaN is predicted and not learned. Or an iterable of such pairs, such as
                  `chunks`: only one pair is in memory at a time, and the result is an iterator over
-                 the (forecasts, state) of each pair; the forecasts are those of the whole stream
+                 the (forecasts, state) of each pair, with the same forecasts as for one long pair
     key          one key, of the forecaster's random choices
     state        a state that this function returned, to resume from; its dtype is that of the
                  computation. None: a new one
-    first        int, number of examples before these in the whole stream; 0 without a state
-    block        int, examples that are learned together if the forecaster takes blocks; it changes
-                 no prediction, up to rounding
+    first        int, number of examples before these in the whole stream, if `state` is given
+    block        int, number of examples that are learned together if the forecaster takes blocks;
+                 it changes no prediction, up to rounding
     on_progress  a function of the number of examples so far, called after each pair
     progress     whether a line with the number of examples, their rate and the mean squared error
                  so far is printed to stderr after each pair
 
-    All chunks are computed in the dtype of the first one. Chunks that are not longer than the first
+    All pairs are computed in the dtype of the first one. Pairs that are not longer than the first
     one use its compiled programs.
 
     Warns of experts of a mixture that diverge, of examples too large for the regularization
     (`online.rounding`), and of inputs too large for the degree of Taylor features. Raises
     ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
-    chunks with other numbers of inputs and the state of another forecaster. Raises
+    pairs with other numbers of inputs and the state of another forecaster. Raises
     FloatingPointError for an infinite label, and if a prediction or the state is not finite.
     """
     predict = partial(_predict, forecaster, key, block=block)

@@ -1,5 +1,5 @@
-"""The README and the site: each block of code runs alone and prints the output below it, and links
-and files exist. `scripts/docs` executes the notebooks."""
+"""The README and the site: each block of code runs alone and prints the output below it, and the
+targets of links exist. `scripts/docs` executes the notebooks."""
 
 import os
 import re
@@ -34,7 +34,7 @@ FILES_WITH_LINKS = [
 
 def blocks(text, language="python"):
     """Pairs (code, printed text) of a page. The printed text is in the comments at the end of a
-    block, or in a block of text directly below."""
+    block, or in a fenced block directly below."""
     matches = re.findall(rf"^```{language}\n(.*?)^```\n(?:```text\n(.*?)^```)?", text, re.M | re.S)
     for code, below in matches:
         comments = re.search(r"((?:^# .*\n)+)\Z", code, re.M)
@@ -45,7 +45,7 @@ def blocks(text, language="python"):
     ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
-    """The block has at most 10 lines, and no warning appears in JAX's default configuration."""
+    """The block has at most 10 lines of code. JAX's default configuration gives no warning."""
     (tmp_path / "block.py").write_text(code)
     # JAX_ENABLE_X64 may be set for the tests, and is not part of the default configuration
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}

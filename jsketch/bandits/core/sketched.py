@@ -548,13 +548,13 @@ def checked_history(
 def _sampled_dictionary(
     bandit: Any, domain: Arms, key: PRNGKey, pulls: Array, method: str
 ) -> np.ndarray:
-    """The inducing arms for the observed evaluations, sampled on the host by BLESS or by exact
-    leverage scores."""
+    """The numbers of inducing arms, sampled from the arms with pulls on the host, by BLESS or by
+    exact leverage scores."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, pulls, bandit, key):
         raise ValueError(
             f'dictionary="{method}" is sampled on the host: call init outside jit and vmap, or give'
-            " the arms themselves."
+            " arm numbers."
         )
     kernel, lam, qbar = in_dtype(
         (bandit.kernel, bandit.regularization, bandit.qbar), domain.features.dtype
@@ -575,7 +575,7 @@ def _sampled_dictionary(
 
 def residuals(kernel: Kernel, state: SketchState) -> Array:
     """The residuals k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A
-    call costs as much as the sweep over all arms in a refresh."""
+    call costs as much as the refresh of a bandit, which also sweeps over all arms."""
     dictionary, domain = state.dictionary, state.domain
 
     def chunk_residuals(x: Array) -> Array:
@@ -592,7 +592,7 @@ def expected_size(
     arms: sum_i min(1, qbar l_i), where l_i is the exact leverage score of arm i.
 
     The function runs on the host, in O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good
-    arms and need fewer points; a larger number of arms needs more.
+    arms, for which the result is too large. With more than ESTIMATE_ARMS arms it can be too small.
     """
     count = min(arms.count, ESTIMATE_ARMS)
     chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)

@@ -1,4 +1,4 @@
-"""Reads the tables that the options of `jsketch-suggest` name, and checks its output files."""
+"""Reads the tables given as options of `jsketch-suggest`, and checks its output files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Inputs(NamedTuple):
     sheet: tables.Sheet
     batch_number: int  # the number of the batch that is suggested now, from 1
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
-    batch_of: np.ndarray  # [n], the number of each evaluation's batch, or 0
+    batch_of: np.ndarray  # [n], the number of each evaluation's batch, 0 without one
     uses_sheet_values: bool  # False if the sheet has no values, or they are ignored
-    # the present campaign, with its goals as values, and those of --also; None without --also
+    # the present campaign, with its goals as values, and the campaigns of --also, if there are any
     joined: Campaigns | None = None
 
 
