@@ -4,7 +4,6 @@ python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019
 """
 
 import importlib
-from collections.abc import Callable
 from pathlib import Path
 
 from experiments import cli, commands
@@ -17,20 +16,15 @@ MODULES = {
 }
 
 
-def drawer(experiment: str) -> Callable[[Path], object] | None:
-    """The function `draw` of an experiment; None if the experiment has no figures."""
-    paper, _, name = experiment.partition(".")
-    module = MODULES.get(experiment, f"{commands.EXPERIMENTS.get(paper, paper)}.{name}")
-    if not (Path(__file__).parent / f"{module.replace('.', '/')}.py").exists():
-        return None
-    return getattr(importlib.import_module(f"experiments.{module}"), "draw", None)
-
-
 def redraw(folder: Path) -> bool:
     """Draws the figures of a folder of results; returns False if its experiment has none. Raises
     ValueError if the tables lack data of the figures."""
     experiment = tidy.load(folder).curves.attrs.get("experiment", "")
-    draw = drawer(experiment)
+    paper, _, name = experiment.partition(".")
+    module = MODULES.get(experiment, f"{commands.EXPERIMENTS.get(paper, paper)}.{name}")
+    if not (Path(__file__).parent / f"{module.replace('.', '/')}.py").exists():
+        return False
+    draw = getattr(importlib.import_module(f"experiments.{module}"), "draw", None)
     if draw is None:
         return False
     try:

@@ -17,7 +17,8 @@ ARMS = 30
 KEY = jax.random.key(0)
 ROLLOUT = jax.jit(loops.rollout, static_argnames="horizon")
 INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
-ASK = jax.jit(lambda bandit, state, key=KEY: bandit.ask(state, key))
+ASK = jax.jit(lambda bandit, state, *arguments: bandit.ask(state, *(arguments or (KEY,))))
+SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 TELL = jax.jit(lambda bandit, state, *evaluations: bandit.tell(state, *evaluations))
 
 

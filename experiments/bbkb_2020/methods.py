@@ -39,6 +39,10 @@ STOPS = {
     "abalone": dict(ts=2_000),
     "cadata": dict.fromkeys(("gp_ucb", "gp_bucb", "gp_bucb_sqrt", "sketched_ts"), 2_000),
 }
+# settings of the experiments on data sets and cells, of which the paper states F and q_bar
+COMMON: Config = dict(
+    width="theory", noise_std=0.01, regularization=1e-4, norm_bound=1.0, qbar=2.0, ratio=2.0
+)
 
 
 @struct.dataclass

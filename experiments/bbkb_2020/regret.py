@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_width
+from experiments.bbkb_2020.methods import ALGORITHMS, COMMON, LENGTHSCALES, STOPS, add_width
 from experiments.data import datasets
 from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
@@ -51,18 +51,15 @@ def configure(options: argparse.Namespace, lengthscale: float | None = None) -> 
     have the given lengthscale, or by default those of Table 1."""
     table, stops = LENGTHSCALES[options.dataset], STOPS[options.dataset] if options.stops else {}
     return {
-        name: dict(
+        name: COMMON
+        | dict(
             dataset=options.dataset,
             algorithm=name,
             horizon=min(options.horizon, stops.get(name, options.horizon)),
             width=options.width,
             lengthscale=table.get(name, 1.0) if lengthscale is None else lengthscale,
-            noise_std=0.01,
             regularization=options.regularization,
-            norm_bound=1.0,
             delta=1 / options.horizon if options.horizon > 1 else 0.5,  # below 1
-            qbar=2.0,
-            ratio=2.0,
             epsilon=0.05,
             root_seed=0,
             seeds_side_by_side=options.workers,
@@ -80,7 +77,6 @@ def load(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def title(options: argparse.Namespace) -> str:
-    """The title of the figures."""
     return f"{options.dataset}, {bandit_runs.seeds_text(options)}, mean and 95% interval"
 
 

@@ -29,25 +29,23 @@ RULES: dict[str, float | None] = {
 }
 
 
-def _tasks() -> dict[str, tuple[Task, int]]:
-    """{name: (task, capacity of the dictionary)}: all sketched algorithms on the problems of the
-    papers' figures, and BBKB on the hard problem of the benchmarks. Algorithms with small batches
-    have shorter horizons."""
-    tasks = {}
-    problems = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
-    horizons = dict.fromkeys(("bbkb_global", "bbkb_global_local", "bbkb_theory"), 2_000)
-    horizons |= dict(fixed_bkb=1_000, sketched_ts=1_000, bkb=500)
-    for dataset, lengthscale, capacity in problems:
-        for algorithm, horizon in horizons.items():
-            name = f"{dataset} l = {lengthscale:g}, {algorithm}"
-            tasks[name] = Task(algorithm, dataset, lengthscale, 0.01, 1e-4, horizon), capacity
-    for horizon in (2_000, 6_000):
-        task = Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, horizon)
-        tasks[f"hard, T = {horizon:,}"] = task, 512
-    return tasks
-
-
-TASKS = _tasks()
+# (data set, lengthscale, capacity of the dictionary) of the papers' figures
+PROBLEMS = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
+# algorithms with small batches have shorter horizons
+HORIZONS = dict.fromkeys(("bbkb_global", "bbkb_global_local", "bbkb_theory"), 2_000)
+HORIZONS |= dict(fixed_bkb=1_000, sketched_ts=1_000, bkb=500)
+# {name: (task, capacity)}; the last two are the hard problem of the benchmarks
+TASKS = {
+    f"{data} l = {lengthscale:g}, {name}": (
+        Task(name, data, lengthscale, 0.01, 1e-4, horizon),
+        capacity,
+    )
+    for data, lengthscale, capacity in PROBLEMS
+    for name, horizon in HORIZONS.items()
+} | {
+    f"hard, T = {horizon:,}": (Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, horizon), 512)
+    for horizon in (2_000, 6_000)
+}
 
 
 def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dict[str, float]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS
+from experiments.bbkb_2020.methods import ALGORITHMS, COMMON
 from experiments.data import architectures
 from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
@@ -21,19 +21,9 @@ from experiments.runs.bandit_runs import Config
 from jsketch import problems
 
 ALGORITHM = "bbkb_global"
-BASE: Config = dict(
-    width="theory",
-    lengthscale=100.0,
-    noise_std=0.01,
-    regularization=1e-4,
-    norm_bound=1.0,
-    qbar=2.0,
-    ratio=2.0,
-    delta=1 / 12_000,
-    rewards="scaled",
-    noise=architectures.NOISE_STD,
+BASE: Config = COMMON | dict(
+    lengthscale=100.0, delta=1 / 12_000, rewards="scaled", noise=architectures.NOISE_STD
 )
-
 CODE_WIDTH = dict(width="code")
 # {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1] or
 # are accuracies; "noise" is their standard deviation in units of accuracy, and "noise_std" is the

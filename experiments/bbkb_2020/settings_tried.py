@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, ScaledWidth
+from experiments.bbkb_2020.methods import ALGORITHMS, COMMON, LENGTHSCALES, STOPS, ScaledWidth
 from experiments.data import datasets
 from experiments.figures.styles import label
 from experiments.results import outputs, tidy
@@ -25,18 +25,7 @@ from jsketch.bandits import widths as formulas
 
 TABLE_T = (200, 500, 1_000, 2_000, 5_000, 10_000)  # only longer runs have the last two
 METHODS = ("gp_ucb", "gp_bucb", "sketched_ts", "bkb", "bbkb_global", "bbkb_global_local")
-BASE: Config = dict(
-    width="theory",
-    lengthscale=12.5,
-    noise_std=0.01,
-    regularization=1e-4,
-    norm_bound=1.0,
-    qbar=2.0,
-    ratio=2.0,
-    epsilon=0.05,
-    delta=1e-4,
-    scaling="z-scored",
-)
+BASE: Config = COMMON | dict(lengthscale=12.5, epsilon=0.05, delta=1e-4, scaling="z-scored")
 FULL_WIDTH = "its width not divided by 10"  # only for Thompson sampling
 # {setting: changes of BASE}. "formula" replaces the width by "factor" times another formula,
 # "times" multiplies the width, and "scale" multiplies the width of Thompson sampling.

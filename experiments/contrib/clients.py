@@ -150,10 +150,9 @@ def draw(folder: Path) -> None:
             sent_axes.set(yscale="log", xlabel="rounds $t$")
         axes[0, 0].set_ylabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
         axes[1, 0].set_ylabel("numbers sent so far")
-        figure.suptitle(curves.attrs["title"], x=0.01, ha="left", fontsize=9)
         for axes_row in axes:
             axes_row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        drawing.save(figure, folder / "regret_sent.png")
+        drawing.save(figure, folder / "regret_sent.png", curves.attrs["title"])
 
 
 def _draw_final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:

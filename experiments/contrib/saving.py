@@ -157,14 +157,13 @@ def draw_panels(
                 axes_row[0].set_ylim(0, row.top)
             axes_row[0].set_ylabel(row.label)
         figure.supxlabel(xlabel, fontsize=9)
-        title = textwrap.fill(curves.attrs["title"], int(14 * size[0]))
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         handles: dict[str, Any] = {}  # by label, without repetitions
         for panel in axes.flat:
             for handle, text in zip(*panel.get_legend_handles_labels(), strict=True):
                 handles.setdefault(text, handle)
         figure.legend(handles.values(), handles.keys(), loc="outside right center")
-        drawing.save(figure, folder / name)
+        title = textwrap.fill(curves.attrs["title"], int(14 * size[0]))
+        drawing.save(figure, folder / name, title)
 
 
 def _draw_panel(axes: Any, part: pd.DataFrame, row: Row) -> None:

@@ -94,7 +94,6 @@ PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
 
 
 def bandit_of(method: str, setting: Setting) -> Any:
-    """The bandit of a method."""
     width: widths.Width = widths.Bayesian(2.0)
     if method == "lb_certified":
         width = widths.certified_mixture

@@ -53,7 +53,6 @@ SKETCHED = {
 
 
 def make(name: str, horizon: int) -> GPUCB | BBKB:
-    """The algorithm with this width."""
     lam = NOISE**2
     if name in SKETCHED:
         return BBKB(
@@ -134,8 +133,7 @@ def draw(folder: Path) -> None:
         right.set_xlabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
         legend = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
         title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {legend}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        drawing.save(figure, folder / "coverage.png")
+        drawing.save(figure, folder / "coverage.png", title)
 
 
 @cli.command

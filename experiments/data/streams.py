@@ -133,7 +133,12 @@ def _susy(folder: Path) -> Dataset:
     if (folder / SUSY).exists():
         dataset, hint = _all_of_susy(folder / SUSY), ""
     elif (folder / SUSY_SAMPLE.filename).exists():
-        dataset = _sample_of_susy(folder)
+        table = np.load(io.BytesIO(datasets.read(SUSY_SAMPLE, folder)))
+        source = (
+            f"ONLY A RANDOM SAMPLE of {len(table['y']):,} rows ({SUSY_SAMPLE.filename}, sha256"
+            f" {SUSY_SAMPLE.sha256} checked), NOT the {SUSY_ROWS:,} rows of {SUSY}"
+        )
+        dataset = Dataset("susy", table["X"].astype(float), table["y"].astype(float), source)
         hint = f"; for all of them put {SUSY_URL} (880 MB) into {folder}"
     else:
         raise FileNotFoundError(
@@ -164,12 +169,3 @@ def _all_of_susy(path: Path) -> Dataset:
     # SUSY has no published checksum
     source = f"ALL {SUSY_ROWS:,} rows of {SUSY} ({SUSY_URL}; origin not verified, sha256 {digest})"
     return Dataset("susy", table[:, 1:].astype(float), table[:, 0].astype(float), source)
-
-
-def _sample_of_susy(folder: Path) -> Dataset:
-    table = np.load(io.BytesIO(datasets.read(SUSY_SAMPLE, folder)))
-    source = (
-        f"ONLY A RANDOM SAMPLE of {len(table['y']):,} rows ({SUSY_SAMPLE.filename}, sha256"
-        f" {SUSY_SAMPLE.sha256} checked), NOT the {SUSY_ROWS:,} rows of {SUSY}"
-    )
-    return Dataset("susy", table["X"].astype(float), table["y"].astype(float), source)

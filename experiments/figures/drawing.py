@@ -116,7 +116,6 @@ def finish(
 ) -> None:
     """Adds the title, and a legend beside the plot in the order of the lines' last values;
     saves the figure."""
-    figure.suptitle(textwrap.fill(title, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
     handles, labels = axes.get_legend_handles_labels()
     order = np.argsort(
         [-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable"
@@ -127,12 +126,14 @@ def finish(
         loc="outside right center",
         title=legend_title,
     )
-    save(figure, path)
+    save(figure, path, textwrap.fill(title, TITLE_WIDTH))
 
 
-def save(figure: plt.Figure, path: Path) -> None:
-    """Writes the figure as PNG to `path` and as SVG beside it, or only as PDF if `path` ends in
-    .pdf."""
+def save(figure: plt.Figure, path: Path, title: str | None = None) -> None:
+    """Writes the figure, with a title, as PNG to `path` and as SVG beside it, or only as PDF if
+    `path` ends in .pdf."""
+    if title is not None:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     kinds: tuple[tuple[str, Any], ...] = (("svg", {"Date": None}), ("png", None))
     if path.suffix == ".pdf":
         kinds = (("pdf", {"CreationDate": None}),)

@@ -77,8 +77,7 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
 def measure(dimension: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """The degrees of "growing" and its numbers of features in each block, and the bound and the
     regrets of all methods at the end of each block."""
-    lengthscale = 1.0
-    degrees = [theorem_degree(end, radius, lengthscale, REGULARIZATION) for end in counts]
+    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, dimension, radius, counts[-1]))(keys)

@@ -10,7 +10,7 @@ projected kernel ridge regression. Methods whose runs are in the folder are not 
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,10 @@ def predict(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np
     seed = config["seed"]
     if config["method"] != "sklearn":
         forecaster = make_forecaster(config, xs.shape[1], len(ys))
-        return predict_compiled(forecaster, xs, ys, seed)
+        chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
+        for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(seed)):
+            yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
+        return
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import SGDRegressor
 
@@ -100,16 +103,8 @@ def predict(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np
     features = Nystroem(gamma=gamma, n_components=size, random_state=seed)
     features.fit(xs[:SKLEARN_FIRST_INPUTS])
     model = SGDRegressor(random_state=seed)
-    return ((predictions, size) for predictions in predict_sgd(model, features, xs, ys))
-
-
-def predict_compiled(
-    forecaster: Any, xs: np.ndarray, ys: np.ndarray, seed: int
-) -> Iterator[tuple[np.ndarray, int]]:
-    """(predictions, number of features or points) of a forecaster on consecutive chunks."""
-    chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
-    for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(seed)):
-        yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
+    for predictions in predict_sgd(model, features, xs, ys):
+        yield predictions, size
 
 
 def predict_sgd(model: Any, features: Any, xs: np.ndarray, ys: np.ndarray) -> Iterator[np.ndarray]:
@@ -125,26 +120,17 @@ def predict_sgd(model: Any, features: Any, xs: np.ndarray, ys: np.ndarray) -> It
 
 
 def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """The curve of one pass, which may end early at the time limit."""
-    return curve_of(lambda: predict(config, xs, ys), ys, config["time_limit"])
-
-
-def curve_of(
-    make: Callable[[], Iterable[tuple[Any, int]]],
-    ys: np.ndarray,
-    time_limit: float = np.inf,
-) -> dict[str, np.ndarray]:
-    """The average loss and error up to each saved n, with interpolated seconds and sizes, from the
-    chunks (predictions, size) that make() yields. Stops after the chunk that exceeds the limit."""
+    """The curve of one pass: the average loss and error up to each saved n, with interpolated
+    seconds and sizes. The pass stops after the chunk that exceeds the time limit."""
     chunks: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
     start = time.perf_counter()
-    for predictions, size in make():
+    for predictions, size in predict(config, xs, ys):
         chunks.append(predictions)
         seconds.append(time.perf_counter() - start)
         sizes.append(size)
-        if seconds[-1] > time_limit:
+        if seconds[-1] > config["time_limit"]:
             break
     ends = list(itertools.accumulate(map(len, chunks)))
     forecast = np.concatenate(chunks)

@@ -70,15 +70,9 @@ def shrink(command: Command) -> Command:
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
     small_arguments = shlex.split(options)
     for name in small_arguments:
-        if name.startswith("--"):
-            command = remove_option(command, name)
+        if name.startswith("--") and name in command.arguments:
+            start = command.arguments.index(name)
+            end = start + 1 + len(command.values(name))
+            rest = command.arguments[:start] + command.arguments[end:]
+            command = command._replace(arguments=rest)
     return command._replace(arguments=(*command.arguments, *small_arguments, "--overwrite"))
-
-
-def remove_option(command: Command, option: str) -> Command:
-    """The command without an option and its values."""
-    if option not in command.arguments:
-        return command
-    start = command.arguments.index(option)
-    end = start + 1 + len(command.values(option))
-    return command._replace(arguments=command.arguments[:start] + command.arguments[end:])

@@ -99,8 +99,7 @@ def heat_map(path: Path, mean: pd.DataFrame, half_width: pd.DataFrame, title: st
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         figure.colorbar(image, label=RATIO).outline.set_visible(False)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        save(figure, path)
+        save(figure, path, title)
 
 
 def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, title: str) -> None:
@@ -117,5 +116,4 @@ def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, 
         axes.set_ylim(bottom=0)
         axes.set_xlabel(name)
         axes.set_ylabel(RATIO)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        save(figure, path)
+        save(figure, path, title)

@@ -76,6 +76,7 @@ def run_shard(sweep: Sweep, number: int, shards: int) -> None:
     """Executes every `shards`-th run from the `number`-th on, and writes no tables. Neighbouring
     runs take similar times, and belong to different shards. Shards do not lock the folder, because
     every run has a separate file."""
+    cli.set_up_jax()  # a shard is a process
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
     record_sweep(sweep, sweep_plan.config)
@@ -209,7 +210,7 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
     except (RuntimeError, NameError, TypeError, ValueError) as error:
         raise ValueError(f"--cluster {cluster}: {error}") from error
     numbers = list(range(1, shards + 1))
-    jobs = executor.map_array(run_job, [sweep] * shards, numbers, [shards] * shards)
+    jobs = executor.map_array(run_shard, [sweep] * shards, numbers, [shards] * shards)
     print(f"{shards} jobs are submitted", flush=True)
     failed = [job.paths.stderr for job in jobs if job.exception() is not None]  # waits for the job
     if failed:
@@ -217,12 +218,6 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
             f"{len(failed)} of {shards} jobs failed; the same command makes the missing runs. Their"
             f" errors are in {', '.join(map(str, failed))}"
         )
-
-
-def run_job(sweep: Sweep, number: int, shards: int) -> None:
-    """`run_shard` in a new process."""
-    cli.set_up_jax()
-    run_shard(sweep, number, shards)
 
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:

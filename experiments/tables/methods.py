@@ -86,9 +86,7 @@ def _choose_with_fixed_bkb(
     return np.asarray(query.index)[np.asarray(query.mask)]
 
 
-@jax.jit
-def _ask(bandit: FixedBKB, state: Any, key: jax.Array) -> Any:
-    return bandit.ask(state, key)
+_ask = jax.jit(lambda bandit, state, key: bandit.ask(state, key))
 
 
 def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> Campaign:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import KEY, TELL, after_each
+from small_problems import ASK, KEY, SCORES, TELL, after_each
 
 from jsketch import Info, kernels, struct
 from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
@@ -27,8 +27,6 @@ NEW = random.uniform(0, 1, (6, 2))
 ALL = np.concatenate([X.reshape(-1, 2), NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 Y = REWARDS.reshape(-1)
-ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
-SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 
 run_rounds = jax.jit(lambda bandit: after_each(bandit, X, REWARDS, np.stack([NEW] * N)))
 

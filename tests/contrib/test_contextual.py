@@ -8,7 +8,7 @@ import oracles
 import pytest
 from forecasts import kors_probabilities
 from rows import by_name
-from small_problems import KEY, TELL, after_each
+from small_problems import ASK, KEY, SCORES, TELL, after_each
 
 from jsketch import kernels
 from jsketch.contrib import CBBKB, EKUCB, KUCB
@@ -152,8 +152,6 @@ def test_failures_change_no_bit_of_the_state(runs, name):
     assert not np.asarray(info.nonfinite).any()
 
 
-ASK = jax.jit(lambda bandit, state, x, key: bandit.ask(state, x, key))
-SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 # with capacity for two rewards, or (ek_ucb) for two inducing points
 SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
 SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)

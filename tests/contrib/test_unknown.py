@@ -1,7 +1,6 @@
 """Lengthscale Balancing and the lower bound on |f| by dense matrices, and their guarantees."""
 
 import math
-from functools import partial
 
 import chex
 import jax
@@ -75,15 +74,14 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         state = new
     assert active.any() and not active.all()
     # the state of a candidate that is ruled out has no effect, even if it is NaN
-    with_nan = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
+    learners = jax.tree.map(
+        lambda x: x.at[~active].set(np.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x,
+        state.learners,
+    )
+    with_nan = state.replace(learners=learners)
     results = [play_round(bandit, s, jnp.asarray(F)) for s in (state, with_nan)]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
-
-
-def fill_with_nan(which, x):
-    """Sets the floating point numbers of some candidates to NaN."""
-    return x.at[which].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
 @jax.jit

@@ -52,7 +52,12 @@ def test_effects_are_averages_over_the_library(tmp_path):
             mean = results.predicted.mean[rows].mean()
             assert effect.mean[i] == pytest.approx(mean, abs=1e-8)
             assert 0 < effect.std[i] < results.predicted.std[rows].mean()
-    covariance = joint_covariance(results)
+    # the posterior covariance of all candidates, by dense matrices
+    inputs, model = results.inputs, results.model
+    kernel, features = Mixed(model.lengthscale, inputs.library.columns), inputs.library.features
+    gram = np.asarray(kernel.gram(features, features))
+    counts = np.bincount(inputs.arms, minlength=len(gram))
+    covariance = oracles.exact(gram, counts, counts, model.ratio)[1] * model.scale**2 * model.ratio
     np.testing.assert_allclose(results.predicted.std**2, np.diag(covariance), rtol=1e-6)
     for effect in effects:
         rows = np.flatnonzero(effect.factor.level == 0)
@@ -97,15 +102,6 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     words = messages.verdict(results)
     assert words.startswith("Stop: the best is 66.7 (r2: KOAc, XPhos, T (C) 60);")
     assert words.endswith(" The better value of r7, 70, seems to be chance.")
-
-
-def joint_covariance(results):
-    """The posterior covariance of all candidates, by dense matrices."""
-    inputs, model = results.inputs, results.model
-    kernel, features = Mixed(model.lengthscale, inputs.library.columns), inputs.library.features
-    gram = np.asarray(kernel.gram(features, features))
-    counts = np.bincount(inputs.arms, minlength=len(gram))
-    return model.scale**2 * model.ratio * oracles.exact(gram, counts, counts, model.ratio)[1]
 
 
 def test_every_kind_of_column_has_its_factors(tmp_path):

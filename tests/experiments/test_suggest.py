@@ -230,6 +230,7 @@ def test_errors_about_columns_suggest_a_name_or_an_option(tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
+        (("--batch", "0"), "--batch: must be at least 1; 0 was given"),
         (("--error", "value"), "must be different columns; given are value, value"),
         (("--budget", "3"), "name their column with --cost"),
         (("--id", "predicted"), "--id predicted is a column that the command writes"),
@@ -241,10 +242,11 @@ def test_errors_about_columns_suggest_a_name_or_an_option(tmp_path):
         (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
 )
-def test_wrong_options_are_refused(more, words, capsys):
+def test_wrong_options_are_refused_in_two_lines(more, words, capsys):
     with pytest.raises(SystemExit):
         parse(["library.csv", *more])
-    assert words in capsys.readouterr().err
+    usage, error = capsys.readouterr().err.splitlines()
+    assert "SHEET --value COLUMN" in usage and words in error
 
 
 def test_modules_in_the_folder_of_the_data_are_not_imported(tmp_path):
@@ -556,13 +558,6 @@ def test_a_complete_sheet_is_refused_without_other_observations(tmp_path, monkey
     printed = capsys.readouterr().out
     assert "13 evaluations, 1 of them failed" in printed
     assert "run the command again with next2.csv added to --observations" in printed
-
-
-def test_a_wrong_option_is_answered_in_two_lines(capsys):
-    with pytest.raises(SystemExit):
-        parse(["sheet.csv", "--batch", "0"])
-    usage, error = capsys.readouterr().err.splitlines()
-    assert "SHEET --value COLUMN" in usage and "--batch: must be at least 1; 0 was given" in error
 
 
 def test_unusual_columns_and_values_are_mentioned(tmp_path, capsys):

@@ -132,6 +132,7 @@ def test_mistakes_are_refused(tmp_path):
 
 def test_shards_make_the_runs_of_the_whole_sweep(finished_sweep, tmp_path, monkeypatch):
     options = dataclasses.replace(finished_sweep[0], out=tmp_path)
+    monkeypatch.setattr(sweep.cli, "set_up_jax", lambda: None)
     for shard, n_runs in ((3, 2), (1, 5)):
         sweep.run_shard(options, shard, 3)
         assert len(list(tmp_path.rglob("row*.npz"))) == n_runs

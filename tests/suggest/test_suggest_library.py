@@ -62,16 +62,17 @@ def dense(rows, arms=ARMS, errors=0.0):
     return mean, MODEL.scale**2 * covariance
 
 
-def dense_batch(pending, width):
-    """(rows, mean, std) for values with ERRORS; picks reduce the variances of later picks."""
+def dense_batch(pending, arms=ARMS, errors=ERRORS, excluded=ARMS):
+    """(rows, mean, std) of UCB after values of `arms`; picks reduce the variances of later picks.
+    Candidates that are excluded or pending are not picked."""
     rows, all_rows, stds = [], np.arange(A), []
-    mean = dense(all_rows, ARMS, ERRORS)[0]
+    mean = dense(all_rows, arms, errors)[0]
     for _ in range(B):
-        evaluated = np.concatenate([ARMS, pending, rows]).astype(int)
-        errors = np.append(ERRORS, np.zeros(len(evaluated) - len(ARMS)))
-        stds.append(np.sqrt(np.maximum(np.diagonal(dense(all_rows, evaluated, errors)[1]), 0)))
-        score = mean + width * stds[-1]
-        score[evaluated] = -np.inf
+        evaluated = np.concatenate([arms, pending, rows]).astype(int)
+        padded = np.append(errors, np.zeros(len(evaluated) - len(arms)))
+        stds.append(np.sqrt(np.maximum(np.diagonal(dense(all_rows, evaluated, padded)[1]), 0)))
+        score = mean + UCB.width * stds[-1]
+        score[[*excluded, *pending, *rows]] = -np.inf
         rows.append(int(score.argmax()))
     return np.array(rows), mean[rows], stds[0][rows]
 
@@ -91,7 +92,7 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
     suggestion = suggest_batch(errors=ERRORS, pending=pending, acquisition=UCB)
     n_points = len({*ARMS.tolist(), *pending})
     assert suggestion.dictionary_size == (n_points if sketched else len(ARMS))
-    rows, mean, std = dense_batch(sorted(set(pending)), width=UCB.width)
+    rows, mean, std = dense_batch(sorted(set(pending)))
     assert suggestion.rows.tolist() == rows.tolist() and suggestion.model is MODEL
     np.testing.assert_allclose(suggestion.mean, mean, atol=1e-8)
     np.testing.assert_allclose(suggestion.std, std, atol=1e-8)
@@ -100,16 +101,8 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
 def test_evaluated_candidates_are_picked_again_with_replicates():
     """Failed and pending candidates are not picked, and no candidate is picked twice in a batch."""
     failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
-    errors, all_rows, rows = np.full(8, 0.4), np.arange(A), []
-    mean = dense(all_rows, np.array(arms), errors)[0]
-    for _ in range(B):
-        evaluated = np.array([*arms, pending, *rows])
-        variance = np.diagonal(
-            dense(all_rows, evaluated, np.append(errors, np.zeros(len(rows) + 1)))[1]
-        )
-        score = mean + 1.5 * np.sqrt(np.maximum(variance, 0))
-        score[[failed, pending, *rows]] = -np.inf
-        rows.append(int(score.argmax()))
+    errors = np.full(8, 0.4)
+    rows = dense_batch([pending], np.array(arms), errors, excluded=[failed])[0].tolist()
     assert np.isin(rows, arms).any() and not np.isin(rows, arms).all()
     evaluations = dict(arms=[*arms, failed], values=[*TRUTH[arms], np.nan], errors=[*errors, 0])
     options = dict(pending=[pending], acquisition=UCB, replicates=True)

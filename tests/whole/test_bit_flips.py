@@ -122,27 +122,21 @@ def outcome(read, path, intact):
     return "harmless" if are_equal(values, intact) else "silent"
 
 
-def make_file(kind, folder):
-    """(path, content, values) of a file of that kind."""
-    name, read = KINDS[kind]
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    read(path)
-    return path, path.read_bytes(), read(path)
-
-
 def outcomes_of_flips(kind, folder, choose):
     """[(byte, bit, outcome)] for files in which one of the bits choose(content) is flipped, and for
     files that end before this bit."""
-    path, content, intact = make_file(kind, folder)
-    outcomes = []
+    name, read = KINDS[kind]
+    path, outcomes = folder / name, []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    read(path)  # writes the file
+    content, intact = path.read_bytes(), read(path)
     for byte, bit in (divmod(int(i), 8) for i in choose(content)):
         flipped = content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :]
         for damaged in (flipped, content[: byte * 8 // 10]):
             path.write_bytes(damaged)
-            outcomes.append((byte, bit, outcome(KINDS[kind][1], path, intact)))
+            outcomes.append((byte, bit, outcome(read, path, intact)))
     path.write_bytes(content)
-    assert are_equal(KINDS[kind][1](path), intact)
+    assert are_equal(read(path), intact)
     return outcomes
 
 
