@@ -108,7 +108,6 @@ def exponent(run: dict[str, np.ndarray]) -> float:
 
 
 def draw(folder: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder."""
     curves = tidy.load(folder).curves
     plots.regret_ratio(
         folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), curves.attrs["title"]

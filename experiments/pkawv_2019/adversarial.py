@@ -55,7 +55,6 @@ def make_forecasters(rounds: int) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """Draws regret.png from the tables in the folder."""
     curves = tidy.load(folder).curves
     regrets, title = tidy.lines(curves, "regret"), curves.attrs["title"]
     plots.streams(folder / "regret.png", regrets, title, "regret $R_t$", "examples $t$")

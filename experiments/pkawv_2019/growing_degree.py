@@ -77,7 +77,8 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
 def measure(dimension: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """The degrees of "growing" and its numbers of features in each block, and the bound and the
     regrets of all methods at the end of each block."""
-    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    setting = dict(radius=radius, lengthscale=1.0, regularization=REGULARIZATION)
+    degrees = [theorem_degree(end, **setting) for end in counts]
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, dimension, radius, counts[-1]))(keys)

@@ -107,10 +107,8 @@ def along_number(path: Path, values: np.ndarray, x: Sequence[float], name: str, 
     [P] of a hyperparameter."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots()
-        mean = values.mean(0)
-        half_width = [summaries.ci95(column) for column in values.T]
-        bars = half_width if len(values) > 1 else None
-        axes.errorbar(x, mean, bars, color="#0072B2", marker="o", markersize=4, capsize=2)
+        bars = [summaries.ci95(column) for column in values.T] if len(values) > 1 else None
+        axes.errorbar(x, values.mean(0), bars, color="#0072B2", marker="o", markersize=4, capsize=2)
         if min(x) > 0 and max(x) / min(x) >= 10:
             axes.set_xscale("log")
         axes.set_ylim(bottom=0)
