@@ -135,6 +135,9 @@ def test_an_optuna_study_chooses_rows_of_a_pool(optuna):
         maximised.add_trial(optuna.create_trial(**trial))
     maximised.optimize(lambda trial: -objective(trial), n_trials=2)
     assert maximised.trials[-1].value > -np.median(values)
+    parallel = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=2))
+    parallel.optimize(objective, n_trials=12, n_jobs=4, catch=FloatingPointError)
+    assert len({trial.params["row"] for trial in parallel.trials}) == 12
     two_objectives = optuna.create_study(
         sampler=adapters.OptunaSampler(POOL), directions=["minimize"] * 2
     )
