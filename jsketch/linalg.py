@@ -143,8 +143,7 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
 
 
 def matmul_rows(a: Array, b: Array, n_rows: Array) -> Array:
-    """a [n,k] @ b [k,m] for a matrix a whose rows after the first `n_rows` [] are zero; these are
-    skipped."""
+    """a [n,k] @ b [k,m]; the rows of a after the first `n_rows` [] are zero and skipped."""
     if devices.on_accelerator() or a.shape[0] <= ROWS:
         return matmul(a, b)
 

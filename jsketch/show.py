@@ -23,8 +23,7 @@ DEPTH = 3  # levels of nested objects that are shown
 
 
 def short_repr(value: Any) -> str:
-    """The repr of an object: one line or, if this line is too long, a line for each of the first
-    fields."""
+    """The repr of an object: one line, or a line for each of the first fields if it is long."""
     for fields in (_summary(value), _without_defaults(value, _summary(value))):
         texts = [
             f"{key}={_cut(text(field), WIDTH - len(key) - 4)}" for key, field in fields.items()

@@ -45,8 +45,7 @@ def _query_of_samples(
     batch: int,
     rows: Rows = ONE_DEVICE,
 ) -> Query:
-    """The query of the best arm of each of the samples [B,A], or of `first_arm` alone before any
-    observation."""
+    """The query of the best arm of each sample [B,A]; `first_arm` alone if none is observed."""
     limit = jnp.clip(checks.evaluation_limit(limit), 1, batch)
     limit = jnp.where(unobserved, 1, limit)
     index = jnp.where(unobserved, first_arm, rows.argmax(samples))

@@ -68,8 +68,7 @@ def to_unit(box: Box, x: Array) -> Array:
 
 
 def from_unit(box: Box, u: Array) -> Array:
-    """The points of the box that correspond to points u [..., d] of the unit cube, clipped to the
-    box."""
+    """The points of the box at u [..., d] in the unit cube, clipped to the box."""
     lower, upper = aligned(box.lower, u), aligned(box.upper, u)
     return jnp.clip(lower + u * (upper - lower), lower, upper)
 
@@ -135,8 +134,8 @@ def add(history: History, query: BoxQuery, y: Any) -> History:
 
 
 def best(history: History) -> tuple[Array, Array]:
-    """(x [d], y []) of the largest value, the first one if several are equal; y is -inf if no value
-    is finite."""
+    """(x [d], y []) of the largest value, the first if several are equal; y is -inf if none is
+    finite."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
     slot = jnp.argmax(score)
     return history.x[slot], score[slot]

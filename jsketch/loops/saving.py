@@ -66,8 +66,7 @@ class RunFile(NamedTuple):
         return header, state
 
     def restore(self, template: Any, state: bytes) -> Any:
-        """The state in the bytes, with the structure of `template`. Raises ValueError if the fields
-        differ."""
+        """The state in the bytes. Raises ValueError if `template` has other fields."""
         try:
             return serialization.from_bytes(template, state)
         except (KeyError, ValueError, TypeError) as error:

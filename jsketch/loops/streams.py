@@ -57,8 +57,7 @@ class Forecasts:
 
     @property
     def average_loss(self) -> Array:
-        """Mean squared loss of the labelled examples up to each example, [n]; NaN before the first
-        label."""
+        """Mean squared loss of the labelled examples so far, [n]; NaN before the first label."""
         count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
         return jnp.cumsum(self.loss, axis=-1) / count
 
@@ -101,8 +100,7 @@ def stream(
     ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
-    resume      a pass over the same examples that goes on, such as one with an enlarged state
-                after an overflow
+    resume      a pass over the same examples that goes on, for example after `grow`
     block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
                 prediction
     """
@@ -270,8 +268,7 @@ def is_pair(examples: Any) -> bool:
 
 
 def pairs(examples: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """The elements of an iterable. Raises ValueError if there are none, and unless each is a
-    pair."""
+    """The elements of an iterable. Raises ValueError unless there are some, all of them pairs."""
     empty = True
     for pair in examples:
         empty = False

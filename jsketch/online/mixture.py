@@ -123,8 +123,7 @@ class Mixture(Forecaster):
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [n], info) after a `step` for each of x [n,d], y [n], for experts that
-        take blocks."""
+        """(state, y^ [n], info) after x [n,d], y [n], for experts that take blocks."""
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.predict_update(state, x, y), state
         )
@@ -248,8 +247,7 @@ class Mixture(Forecaster):
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """The `Mixture` of a forecaster with regularizations [G]; `bound` and `options` are fields of
-    the mixture."""
+    """The `Mixture` over regularizations [G]; `bound` and `options` are fields of the mixture."""
     grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 

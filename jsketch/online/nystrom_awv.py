@@ -259,8 +259,7 @@ class _Posterior(NamedTuple):
 
 
 def _rotate(posterior: _Posterior, rotation: Rotation) -> _Posterior:
-    """The posterior after a rotation of the coordinates. Dimensions that the rotation adds have the
-    prior."""
+    """The posterior in rotated coordinates, which is the prior in added dimensions."""
     rows, rank = rotation
     inverse = matmul_rows(matmul_rows(rows, posterior.inverse, rank), rows.T, rank)
     missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)

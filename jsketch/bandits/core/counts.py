@@ -85,8 +85,7 @@ def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNG
 
 
 def query_of_best(state: Any, scores: Array) -> Query:
-    """The query of the arm with the largest of the scores [A], or of `state.first_arm` before any
-    observation."""
+    """The query of the arm with the largest of the scores [A]; `first_arm` if none is observed."""
     best = jnp.argmax(scores).astype(jnp.int32)
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 

@@ -393,8 +393,7 @@ class GOUCB(struct.Settings):
         return state, Exclusions(diverged | ~jnp.isfinite(fit.loss), n_excluded)
 
     def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
-        """(the state with the rows of all evaluations at the centre, the number of excluded
-        rows)."""
+        """(the state with the rows of all evaluations at the centre, how many are excluded)."""
         model, observed = flatten(self.model, state.box.lower), state.history
         values, gradients = model.features(state.centre, state.scaling.inputs(observed.x))
         y = state.scaling.values(observed.y)
