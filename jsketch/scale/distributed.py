@@ -61,7 +61,7 @@ def start(
         checks.nonnegative_integer(process=process)
         if process >= processes:
             raise ValueError(
-                f"process must be from 0 to processes - 1 = {processes - 1}; {process} was given."
+                f"process must be from 0 to {processes - 1} = processes - 1; {process} was given."
             )
     if coordinator is not None and not re.fullmatch(r".+:\d+", str(coordinator)):
         raise ValueError(
