@@ -316,8 +316,9 @@ def _tuning_note(regrets: Regrets) -> str:
     return "; ".join(texts)
 
 
-def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
-    """`_gaps` of the judged form with ascents from uniform points; empty without such runs."""
+def _gaps_from_uniform(source: Source, problem: str, regrets: Regrets) -> dict[str, Interval]:
+    """`_gaps` of the judged form with ascents from uniform points; empty without such runs.
+    `regrets` are those of `source`."""
     try:
         uniform_start = read_sibling(source, "tuning_start")
         [regret] = _tuning_regrets(uniform_start, problem).values()
@@ -329,17 +330,20 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     )
     common_seeds = min(len(f_star), len(f_star_of_start))
     shift = np.subtract(f_star[:common_seeds], f_star_of_start[:common_seeds])[:, None]
-    regrets = _tuning_regrets(source, problem) | {JUDGED_FORM: regret[:common_seeds] + shift}
-    return _gaps(regrets, JUDGED_FORM)
+    return _gaps(regrets | {JUDGED_FORM: regret[:common_seeds] + shift}, JUDGED_FORM)
 
 
 def _for_both_starts(
-    source: Source, problem: str, finding: Finding, rule: Callable[..., bool | None]
+    source: Source,
+    problem: str,
+    regrets: Regrets,
+    finding: Finding,
+    rule: Callable[..., bool | None],
 ) -> Finding:
     """The finding, with holds=None if the rule decides otherwise for ascents from uniform points.
     Without such runs, the claim fails if the rule fails for an empty list of gaps, and is undecided
     otherwise."""
-    gaps = _gaps_from_uniform(source, problem)
+    gaps = _gaps_from_uniform(source, problem, regrets)
     if not gaps:
         holds = False if rule([]) is False else None
         return finding._replace(holds=holds, note=f"{finding.note} The uniform start was not run.")
@@ -364,7 +368,7 @@ def much_better(source: Source, problem: str) -> Finding:
         leads(gaps.values(), 0.0),
         _tuning_note(regrets),
     )
-    return _for_both_starts(source, problem, finding, partial(leads, tie=0.0))
+    return _for_both_starts(source, problem, regrets, finding, partial(leads, tie=0.0))
 
 
 def similar(source: Source, problem: str) -> Finding:
@@ -389,7 +393,7 @@ def similar(source: Source, problem: str) -> Finding:
         rule(gaps.values()),
         _tuning_note(regrets),
     )
-    return _for_both_starts(source, problem, finding, rule)
+    return _for_both_starts(source, problem, regrets, finding, rule)
 
 
 def _error_bar(cumulative: np.ndarray) -> float:

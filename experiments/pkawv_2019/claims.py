@@ -320,7 +320,7 @@ def _measured_pros_n_kons_note(source: Source) -> str:
     measured = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
     least = {gamma: min(rows, key=lambda row: row["bound"]) for gamma, rows in measured.items()}
     text = "; ".join(
-        f"gamma {gamma}: {row['exponent']:.3f} ± {1.96 * row['standard_error']:.3f} at a ="
+        f"gamma {gamma}: {interval_text((row['exponent'], 1.96 * row['standard_error']), 3)} at a ="
         f" {row['a']:.2f}"
         for gamma, row in least.items()
     )

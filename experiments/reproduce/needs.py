@@ -49,7 +49,7 @@ def missing_packages(command: Command) -> list[str]:
     """The packages of a command that are not installed."""
     missing = []
     method_packages = ["botorch"] if "botorch" in command.values("--methods") else []
-    for name in (*PACKAGES.get(command.module, ()), *method_packages):
+    for name in dict.fromkeys((*PACKAGES.get(command.module, ()), *method_packages)):
         try:
             metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -75,7 +75,8 @@ class Pass:
     nonfinite: Array  # [] bool, a label is infinite or the state is not finite
 
 
-def _empty_pass(state: Any, ys: Array, count: int) -> Pass:
+@jax.jit
+def _empty_pass(state: Any, ys: Array, count: ArrayLike) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
     t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
@@ -107,10 +108,9 @@ def stream(
     unit = takes(forecaster)
     if unit == "blocks":
         return _stream_blocks(forecaster, state, xs, ys, block)
+    start = resume or _empty_pass(state, ys, len(ys))
     if unit == "growing blocks":
-        return _stream_growing_blocks(
-            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty_pass(state, ys, len(ys))
-        )
+        return _stream_growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), start)
 
     def step(run: Pass) -> Pass:
         x, y, t = xs[run.t], ys[run.t], run.t
@@ -132,7 +132,7 @@ def stream(
             nonfinite=run.nonfinite | info.nonfinite,
         )
 
-    return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, len(ys)))
+    return lax.while_loop(_unfinished, step, start)
 
 
 def _unfinished(run: Pass) -> Array:

@@ -17,7 +17,7 @@ from experiments.results import environment, store, tidy
 EXPERIMENTS = [experiment for paper in report.PAPERS for experiment in paper.experiments]
 RESULTS = environment.ROOT / "results"
 CLAIMS = [claim for paper in report.PAPERS for claim in paper.claims]
-ABALONE, CADATA, TUNING = "bbkb_2020/abalone", "bbkb_2020/cadata", "go_ucb_2023/tuning"
+ABALONE, CADATA = "bbkb_2020/abalone", "bbkb_2020/cadata"
 
 
 def algorithm_summary(regret_ratio, seconds=1.0):

@@ -611,7 +611,7 @@ def test_a_value_at_the_target_ends_the_campaign(tmp_path, capsys, target, stops
     assert "of the target of" in printed if stops else "from the target" in printed
 
 
-def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path, capsys):
+def test_a_target_changes_the_candidates_but_not_their_predictions(tmp_path):
     """Predictions equal those without a target, and candidates have values near the target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))

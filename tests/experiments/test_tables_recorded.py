@@ -96,7 +96,7 @@ def test_methods_have_one_initial_design_and_find_good_settings(name):
         assert np.median(arms[10:]) < 20
 
 
-def test_the_aggregate_matches_plain_formulas(tmp_path, monkeypatch):
+def test_the_aggregate_matches_plain_formulas(tmp_path):
     values = RANDOM.random(13)
     mean = aggregate.interquartile_mean(values)
     assert mean == pytest.approx(np.sort(values)[3:10].mean())

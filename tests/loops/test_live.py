@@ -392,7 +392,7 @@ def test_chunks_are_converted_to_the_dtype_of_the_first_one():
         list(loops.prequential(forecaster, too_large, KEY))
 
 
-def test_tables_and_lists_are_streams(tmp_path):
+def test_tables_and_lists_are_streams():
     xs, ys = examples(12)
     expected, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
     for pair in (

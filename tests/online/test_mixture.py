@@ -95,7 +95,7 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     expected = loops.prequential(large_mixture, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(forecasts.prediction, expected, atol=1e-9)
     n_experts = 2
-    assert all(leaf.shape[0] == n_experts for leaf in jax.tree.leaves(state.experts))
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {n_experts}
 
 
 def test_experts_that_need_different_capacities_are_refused():

@@ -175,7 +175,7 @@ def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
     else:
         # between columns with semicolons, points may separate thousands
         has_points = semicolons and cells.str.contains(".", regex=False).any()
-        ambiguous = has_points and not np.isnan([_with_comma(word) for word in cells]).any()
+        ambiguous = has_points and not any(np.isnan(_with_comma(word)) for word in cells)
         # float() ignores underscores between digits
         if not ambiguous and not cells.str.contains("_", regex=False).any():
             return ParsedColumn(values, "numbers")

@@ -72,13 +72,13 @@ def read(options: argparse.Namespace) -> Inputs:
             f"{options.candidates}: there is no column '{column}', so that no value was read and"
             " all columns are conditions; name the column of measured values with --value"
         )
-    ignores_sheet_values = False
+    uses_sheet_values = column in sheet.table.names
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
         if not options.replicates:
             evaluations = [_new_evaluations(sheet.evaluations, part) for part in evaluations]
         evaluations = [sheet.evaluations, *evaluations]
     elif evaluations:
-        ignores_sheet_values = True
+        uses_sheet_values = False
         notes.append(
             f"{options.candidates}: every candidate has a value, so that none would be left to"
             " suggest; therefore only the values of --observations are used"
@@ -133,7 +133,7 @@ def read(options: argparse.Namespace) -> Inputs:
         batch_number=1 + max(part.last_batch for part in evaluations),
         from_observations=(arms[n_in_sheet:], values[n_in_sheet:]),
         batch_of=np.concatenate([part.batch_of for part in evaluations]),
-        uses_sheet_values=not ignores_sheet_values and column in sheet.table.names,
+        uses_sheet_values=uses_sheet_values,
         joined=joined,
     )
 
