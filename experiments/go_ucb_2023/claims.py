@@ -341,8 +341,7 @@ def _for_both_starts(
     rule: Callable[..., bool | None],
 ) -> Finding:
     """The finding, with holds=None if the rule decides otherwise for ascents from uniform points.
-    Without such runs, the claim fails if the rule fails for an empty list of gaps, and is undecided
-    otherwise."""
+    Without such runs, the claim fails if the rule fails without gaps, and else is undecided."""
     gaps = _gaps_from_uniform(source, problem, regrets)
     if not gaps:
         holds = False if rule([]) is False else None
