@@ -395,10 +395,8 @@ def test_chunks_are_converted_to_the_dtype_of_the_first_one():
 def test_tables_and_lists_are_streams():
     xs, ys = examples(12)
     expected, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
-    for pair in (
-        (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
-        (xs.tolist(), ys.tolist()),
-    ):
+    pairs = (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)), (xs.tolist(), ys.tolist())
+    for pair in pairs:
         forecasts, _ = loops.prequential(TAYLOR, pair, KEY)
         np.testing.assert_array_equal(forecasts.prediction, expected.prediction)
         parts = list(loops.chunks(*pair, size=6))

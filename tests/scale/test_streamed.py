@@ -43,6 +43,12 @@ def arms_asked(query):
     return np.asarray(query.index)[np.asarray(query.mask)]
 
 
+def inducing_points(sketch):
+    """The distinct inducing points."""
+    arms = sketch.dictionary.index[sketch.dictionary.mask]
+    return np.unique(np.asarray(sketch.domain.features)[np.asarray(arms)], axis=0)
+
+
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
     """(pairs of batches, numbers of chunks that are read for them, last states), in memory and of
     the file. With `pend`, every second batch is pending at the next one."""
@@ -70,8 +76,10 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
             y, key = rewards_of(in_memory, x, t), jax.random.fold_in(KEY, t)
             state, info = TELL(bandit, state, in_memory, jnp.asarray(y), key)
             assert not bool(info.overflow)
-            file_state, file_info = over_file.tell(file_state, of_file, y, key)
-            assert int(file_info.dictionary_size) == int(info.dictionary_size)
+            file_state, _ = over_file.tell(file_state, of_file, y, key)
+            # low-rank updates, which are for arms in memory, omit arms that repeat another
+            dictionaries = inducing_points(file_state.sketch), inducing_points(state)
+            np.testing.assert_array_equal(*dictionaries)
         pending = []
     return batches, reads, state, file_state
 
@@ -177,9 +185,8 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     all_arms = FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
     full_state = over_file.init(file, KEY, data=all_arms)
     chosen, width = over_file.choose(full_state), float(over_file.confidence_width(full_state))
-    sketch = full_state.sketch
-    mean, variance = np.asarray(sketch.mean)[:ARMS], np.asarray(sketch.variance)[:ARMS]
-    assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
+    scores = full_state.sketch.mean + width * jnp.sqrt(full_state.sketch.variance)
+    assert int(chosen.query.index[0]) == int(scores[:ARMS].argmax())
     assert not chosen.incomplete and chosen.query.size == 8
 
 

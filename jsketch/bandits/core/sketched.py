@@ -356,7 +356,7 @@ def apply_feedback(
     info = Info(
         batch_size=query.size,
         observed=feedback.observed,
-        dictionary_size=dictionary.size,
+        dictionary_size=new.dictionary.size,
         width=width,
         overflow=overflow,
         truncated=jnp.asarray(query.truncated is not None and query.truncated),
