@@ -24,7 +24,7 @@ from experiments import cli
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels, loops, online
-from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, discount_mixture
 from jsketch.sketch.taylor import Taylor
 
 STREAMS = ("jumps", "turning", "still")
@@ -63,10 +63,8 @@ def forecasters() -> dict[str, Any]:
     without_renewal = DiscountedPKAWV(features, REGULARIZATION)
     with_renewal = replace(without_renewal, renew=True)
     discounted = {f"gamma_{g:g}": replace(with_renewal, discount=g) for g in DISCOUNTS if g < 1}
-    mixtures = {
-        "over_discounts": over_discounts(with_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
-        "over_discounts_forget": over_discounts(without_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
-    }
+    mix = partial(discount_mixture, discounts=DISCOUNTS, bound=1.0, rule="vovk")
+    mixtures = {"over_discounts": mix(with_renewal), "over_discounts_forget": mix(without_renewal)}
     return {"static": static, **discounted, **mixtures}
 
 

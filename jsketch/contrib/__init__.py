@@ -14,7 +14,7 @@ problems        problems for these methods, and the loop over their rounds
 from jsketch.contrib import partition, problems
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.contextual import CBBKB, EKUCB, KUCB
-from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
+from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, discount_mixture
 from jsketch.contrib.few_batches import BatchedExploration, RandomExploration
 from jsketch.contrib.mini_gp import MiniGP
 from jsketch.contrib.nonstationary import DiscountedBKB, WindowBKB
@@ -36,7 +36,7 @@ __all__ = [
     "RandomExploration",
     "SharedEmbedding",
     "WindowBKB",
-    "over_discounts",
+    "discount_mixture",
     "partition",
     "problems",
 ]

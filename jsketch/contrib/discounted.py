@@ -23,11 +23,11 @@ from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
-def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
+def discount_mixture(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
     """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
     unknown speed. `bound` and `options` are as in `online.Mixture`.
 
-        over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
+        discount_mixture(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
     """
     return Mixture(forecaster, {"discount": jnp.asarray(discounts, float)}, bound, **options)
 

@@ -2,7 +2,7 @@
 
 from jsketch.online.gradient import FOGD, NOGD
 from jsketch.online.kernel_awv import KernelAWV
-from jsketch.online.mixture import Mixture, over_regularizations
+from jsketch.online.mixture import Mixture, regularization_mixture
 from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
 from jsketch.online.pros_n_kons import ProsNKONS
 from jsketch.online.ridge import PKAWV
@@ -18,5 +18,5 @@ __all__ = [
     "NystromAWV",
     "ProsNKONS",
     "SketchedKONS",
-    "over_regularizations",
+    "regularization_mixture",
 ]

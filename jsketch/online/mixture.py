@@ -244,7 +244,7 @@ class Mixture(Forecaster):
         return jnp.asarray(self.learning_rate, bound.dtype)
 
 
-def over_regularizations(
+def regularization_mixture(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
     """The `Mixture` over regularizations [G]; `bound` and `options` are fields of the mixture."""

@@ -97,7 +97,7 @@ def forecaster_of(name, p):
     sketch = common | dict(sampling=Sampling(p.mu, p.beta, eps=0.5, weights=weights))
     cosines = online.PKAWV(Cosines(jnp.asarray(p.frequencies)), p.lam)
     lams = p.lam * np.array([1.0, 10.0, 100.0])
-    mixture_of = partial(online.over_regularizations, cosines, lams, bound=p.bound)
+    mixture_of = partial(online.regularization_mixture, cosines, lams, bound=p.bound)
     return {
         "kernel": online.KernelAWV(**common),
         "cosines": cosines,

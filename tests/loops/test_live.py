@@ -27,7 +27,7 @@ CASES = {
     "kernel": online.KernelAWV(GAUSSIAN, 0.5, capacity=16),
     "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=16),
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
-    "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
+    "mixture": online.regularization_mixture(TAYLOR, [0.1, 1.0], bound=1.0),
 }
 # these take long to compile, and the loop is the same for all forecasters
 SLOW = ("kernel", "mixture")
@@ -169,9 +169,8 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     ]:
         with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, forecaster)
-    mixture, other_mixture = (
-        online.over_regularizations(TAYLOR, np.linspace(0.1, end, 17), bound=1.0) for end in (1, 2)
-    )
+    grids = (np.linspace(0.1, end, 17) for end in (1, 2))
+    mixture, other_mixture = (online.regularization_mixture(TAYLOR, g, bound=1.0) for g in grids)
     loops.Live(mixture, 2, KEY).save(path)
     with pytest.raises(ValueError, match=r"grid.regularization was float64\[17\]"):
         loops.Live.load(path, other_mixture)

@@ -12,7 +12,7 @@ from test_online import CASES as FORECASTERS
 
 from jsketch import kernels, loops, online, struct
 from jsketch.online.base import takes
-from jsketch.online.mixture import RATES, Mixture, over_regularizations
+from jsketch.online.mixture import RATES, Mixture, regularization_mixture
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Forecaster, ForecastInfo
@@ -67,7 +67,7 @@ def adversarial_streams(mixture, n_streams, n=150):
 
 @each_rule
 def test_the_regret_to_the_best_expert_is_bounded(rule):
-    mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
+    mixture = regularization_mixture(RIDGE, LAMS, 1.0, rule=rule)
     max_regret = np.log(len(LAMS)) / RATES[rule]
     regrets = []
     for xs, predictions, ys in zip(*adversarial_streams(mixture, n_streams=24), strict=True):
@@ -89,9 +89,9 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
 )
 def test_the_capacity_grows_for_all_experts(forecaster):
     xs, ys = examples(4)
-    mixture = over_regularizations(forecaster, LAMS[1:3], bound=1.0)
+    mixture = regularization_mixture(forecaster, LAMS[1:3], bound=1.0)
     forecasts, state = loops.prequential(mixture, (xs, ys), KEY)
-    large_mixture = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], bound=1.0)
+    large_mixture = regularization_mixture(forecaster.replace(capacity=128), LAMS[1:3], bound=1.0)
     expected = loops.prequential(large_mixture, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(forecasts.prediction, expected, atol=1e-9)
     n_experts = 2

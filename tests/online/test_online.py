@@ -14,7 +14,7 @@ from forecasts import ridge as closed_form
 from rows import by_name
 
 from jsketch import kernels, loops, online
-from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, discount_mixture
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 
@@ -49,13 +49,13 @@ CASES = {
 }
 LAMS = jnp.geomspace(0.01, 10.0, 4)
 CASES |= {
-    "mixture_taylor": online.over_regularizations(CASES["taylor_awv"], LAMS, bound=1.0),
-    "mixture_vovk": online.over_regularizations(CASES["taylor_ridge"], LAMS, 1.0, rule="vovk"),
+    "mixture_taylor": online.regularization_mixture(CASES["taylor_awv"], LAMS, bound=1.0),
+    "mixture_vovk": online.regularization_mixture(CASES["taylor_ridge"], LAMS, 1.0, rule="vovk"),
     "mixture_kernels": online.Mixture(
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
-    "mixture_discounts": over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
-    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0),
+    "mixture_discounts": discount_mixture(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
+    "mixture_kors": online.regularization_mixture(CASES["kors_awv"], LAMS[:2], bound=1.0),
 }
 BLOCK = 7  # The last block of 60 examples is short.
 # The tests of these rows are marked slow, because other rows share their code.

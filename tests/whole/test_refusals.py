@@ -55,7 +55,7 @@ from jsketch.contrib import (
     NormDoubling,
     SharedEmbedding,
     WindowBKB,
-    over_discounts,
+    discount_mixture,
     partition,
 )
 from jsketch.contrib.problems import ClientArms, ContextualArms, DriftingArms, drifting_draw, play
@@ -293,10 +293,10 @@ FORECASTERS = [
     (lambda: DISCOUNTED.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
     (lambda: DISCOUNTED.replace(discount=1.01), "discount must lie between 0 and 1; 1.01"),
     (lambda: DISCOUNTED.replace(discount=np.ones(2)), "discount must be one number"),
-    (lambda: over_discounts(DISCOUNTED, 0.9, 1.0), "leading axis"),
-    (lambda: over_discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
+    (lambda: discount_mixture(DISCOUNTED, 0.9, 1.0), "leading axis"),
+    (lambda: discount_mixture(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
-    (lambda: online.over_regularizations(RIDGE, 0.1, 1.0), "leading axis"),
+    (lambda: online.regularization_mixture(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"penalize_current": PAIR}, 1.0), "the grid has 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), "regularization must be a finite"),
