@@ -108,15 +108,11 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     all. All runs are computed together if a leaf of the arguments is neither an array nor a
     number."""
     leaves, tree = jax.tree.flatten(args)
-    # numbers are the same for all runs and keep their weak types
-    positions = []
-    for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Array):
-            positions.append(i)
-        elif not isinstance(leaf, np.ndarray | np.generic | float | int):
-            return function(*args)
-    if devices.on_accelerator():
+    numeric = Array | np.ndarray | np.generic | float | int
+    if devices.on_accelerator() or not all(isinstance(leaf, numeric) for leaf in leaves):
         return function(*args)
+    # numbers are the same for all runs and keep their weak types
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
 
     def on_arrays(*arrays: Array) -> Pytree:
         arguments = list(leaves)
@@ -238,16 +234,14 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
     """
     n_scores = scores.shape[0]
     length = math.isqrt(n_scores - 1) + 1
-    n_blocks = -(-n_scores // length)
-    padded = jnp.pad(scores, (0, n_blocks * length - n_scores), constant_values=-jnp.inf)
-    table = padded.reshape(n_blocks, length)
-    minus_infinity = jnp.asarray(-jnp.inf, scores.dtype)
+    padded = jnp.pad(scores, (0, -n_scores % length), constant_values=-jnp.inf)
+    table = padded.reshape(-1, length)
 
     def step(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         table, tops, index = carry
         block = jnp.argmax(tops).astype(jnp.int32)
         best = jnp.argmax(table[block]).astype(jnp.int32)
-        row = put(table[block], best, minus_infinity)
+        row = put(table[block], best, jnp.asarray(-jnp.inf))
         return (
             put(table, block, row),
             put(tops, block, row.max()),
@@ -419,9 +413,8 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
         return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= largest_shift)
 
     shift = jnp.asarray(shift, matrix.dtype)
-    lower, shift = lax.while_loop(
-        failed, attempt, (lax.linalg.cholesky(matrix + shift * identity), shift)
-    )
+    start = lax.linalg.cholesky(matrix + shift * identity), shift
+    lower, shift = lax.while_loop(failed, attempt, start)
     return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
 
 
@@ -458,16 +451,10 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
         diagonal, best, _, _, j = carry
         return (j < block) & (diagonal[best] > cut)
 
-    first = jnp.argmax(state.diagonal).astype(jnp.int32)
-    start = (
-        state.diagonal,
-        first,
-        jnp.zeros_like(state.panel),
-        state.order,
-        jnp.zeros((), jnp.int32),
-    )
+    first, zero = jnp.argmax(state.diagonal).astype(jnp.int32), jnp.zeros((), jnp.int32)
+    start = state.diagonal, first, jnp.zeros_like(state.panel), state.order, zero
     diagonal, _, panel, order, count = lax.while_loop(continues, pivot, start)
-    lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
+    lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, zero))
     return _Pivoted(
         state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count
     )
@@ -484,8 +471,7 @@ def triangular_inverse(lower: Array) -> Array:
 
 
 def solve_lower(lower: Array, right: Array) -> Array:
-    """lower^-1 @ right for a small lower [b,b] and right [b,M], row by row. LAPACK is not called,
-    because after a call the products of a compiled program run on fewer cores."""
+    """lower^-1 @ right, [b,M], for a small lower [b,b], without LAPACK (see `cholesky_inverse`)."""
 
     def row(i: Array, solution: Array) -> Array:
         return put(solution, i, (right[i] - matmul(lower[i], solution)) / lower[i, i])
@@ -551,8 +537,7 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     features = end.lower[:size].T
     pairs = in_rank[:, None] & in_rank[None, :]
     # the triangular factor, with its rows in the order of the pivots
-    lower = jnp.where(pairs, features[end.order], 0)
+    lower = jnp.tril(jnp.where(pairs, features[end.order], 0))
     lower = jnp.where(~in_rank[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
-    lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     inverse = triangular_inverse(lower)
     return InverseRoot(end.order, jnp.where(pairs, inverse.T, 0), features)

@@ -1,9 +1,8 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
 All ascents call `ascend`, also GO-UCB's ascent over pairs of a point and parameters.
-`maximise_over_box` returns the best of the first and last points of its ascents.
-`maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
-the best observed point.
+`maximise_over_box` returns the best of the first and last points of its ascents, and
+`maximise_over_cube` the best point of all steps.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.bandits.core.sketched import select_state
-from jsketch.linalg import put
+from jsketch.linalg import put_if
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 
@@ -80,13 +79,12 @@ class RegularizedEvolution(Algorithm):
 
         def step(i: Array, carry: EvolutionState) -> EvolutionState:
             slot = carry.count % self.population
-            with_member = replace(
+            return replace(
                 carry,
-                members=put(carry.members, slot, query.index[i]),
-                rewards=put(carry.rewards, slot, y[i]),
-                count=carry.count + 1,
+                members=put_if(observed[i], carry.members, slot, query.index[i]),
+                rewards=put_if(observed[i], carry.rewards, slot, y[i]),
+                count=carry.count + observed[i].astype(jnp.int32),
             )
-            return select_state(~observed[i], carry, with_member)
 
         new = counts.scan_slots(step, state, query)
         size = jnp.minimum(new.count, self.population)

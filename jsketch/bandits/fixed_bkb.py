@@ -33,11 +33,6 @@ class FixedBatchState(SketchState):
     tried: Array  # [A] bool, whether an arm was evaluated, failed evaluations included
 
 
-def with_pending(state: SketchState, pending: Array, tried: Array) -> FixedBatchState:
-    """The state of BKB with these pending evaluations [A] and tried arms [A]."""
-    return FixedBatchState(**vars(state), pending=pending, tried=tried)
-
-
 @struct.dataclass
 class FixedBKB(SketchedBandit):
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch; `ratio` only
@@ -65,7 +60,8 @@ class FixedBKB(SketchedBandit):
             index = checks.mark_invalid_arms(state.domain, data.failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
-        return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
+        pending = jnp.zeros_like(state.pull_counts)
+        return FixedBatchState(**vars(state), pending=pending, tried=tried)
 
     def remaining(self, state: FixedBatchState) -> Array | None:
         """The number [] int32 of arms that may still be evaluated; None if arms may be repeated."""

@@ -31,8 +31,7 @@ class EpsGreedy(Algorithm):
     """Pulls a random arm with probability epsilon, and otherwise the arm with the largest exact
     posterior mean. BBKB's paper does not define its EpsGreedy; this is our choice (THEORY 6.2)."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Kernel
+    kernel: Kernel  # a kernel of `jsketch.kernels`
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it

@@ -3,8 +3,7 @@ in every step (contextual bandits), or a box.
 
 The H slots of the history are treated as arms, so that the posterior and the resampling are those
 of `sketched`. Within a batch, the dictionary and the feedback are frozen and every pick is
-hallucinated, as in BBKB; with ratio C = 1 every pick is a batch, as in BKB. A batch costs
-O(H m^2 + m^3), and a choice among A candidates O(A m^2).
+hallucinated, as in BBKB. A batch costs O(H m^2 + m^3), a choice among A candidates O(A m^2).
 """
 
 from __future__ import annotations
@@ -74,8 +73,7 @@ class PointBBKB(SketchedBandit):
         checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
-        model = self.kernel, self.regularization
-        sketch = sketched.start(slots, *model, self.capacity, key, history=None)
+        sketch = sketched.start(slots, self.kernel, self.regularization, self.capacity, key)
         return with_empty_batch(sketch, jnp.zeros((), jnp.int32))
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]
@@ -113,9 +111,8 @@ class PointBBKB(SketchedBandit):
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
-        return jnp.where(
-            state.used == 0, uniform, jnp.argmax(self.scores(state, candidates)).astype(jnp.int32)
-        )
+        best = jnp.argmax(self.scores(state, candidates)).astype(jnp.int32)
+        return jnp.where(state.used == 0, uniform, best)
 
     def maximise(self, state: PointState, key: PRNGKey, box: Box) -> Array:
         """The point [d] of the box with the largest upper confidence bound that gradient ascent
@@ -200,10 +197,9 @@ class PointBBKB(SketchedBandit):
 
     def grow(self, state: PointState, capacity: int) -> PointState:  # type: ignore[override]
         """The same state with capacity for `capacity` inducing points."""
-        sketch = sketched.grow(state.sketch, capacity)
-        return replace(
-            state, sketch=sketch, weight_covariance=pad_identity(state.weight_covariance, capacity)
-        )
+        sketch = super().grow(state.sketch, capacity)
+        covariance = pad_identity(state.weight_covariance, capacity)
+        return replace(state, sketch=sketch, weight_covariance=covariance)
 
     def extend(self, state: PointState, max_history: int) -> PointState:
         """The same state with capacity for `max_history` evaluations."""

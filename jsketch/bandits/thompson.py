@@ -69,9 +69,6 @@ def _shift_unit(prior_variance: Array) -> Array:
     return jnp.where(prior_variance > 0, prior_variance, 1)
 
 
-_jitted_cholesky = jax.jit(shifted_cholesky)  # without jit its loop runs step by step
-
-
 @struct.dataclass
 class TS(widths.ScaledWidth, ExactBandit):
     """Thompson sampling from the exact joint GP posterior of the arms.
@@ -90,7 +87,6 @@ class TS(widths.ScaledWidth, ExactBandit):
         """The state before the first round. A call costs as much as a batch. Raises ValueError for
         invalid arguments, for more arms than EXACT_ARMS, and for a kernel that is not positive
         semi-definite on the arms."""
-        checks.settings(self)
         domain = checks.arms(domain)
         if domain.count > EXACT_ARMS:
             raise ValueError(
@@ -102,7 +98,8 @@ class TS(widths.ScaledWidth, ExactBandit):
         checks.memory(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
         first_shift = prior.domain.count * jnp.finfo(arms.dtype).eps * _shift_unit(variance)
-        _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first_shift)
+        gram = in_dtype(self.kernel, arms.dtype).gram(arms, arms)
+        _, shift = jax.jit(shifted_cholesky)(gram, first_shift)  # without jit the loop is slow
         state = ThompsonState(**vars(prior), shift=shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(

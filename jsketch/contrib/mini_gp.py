@@ -111,9 +111,9 @@ class MiniGP(ExactBandit):
         posterior, overflow = exact.observe(
             state.posterior, kernel, arms, arm, average, count > 0, lam, repeats
         )
-        count, width = jnp.where(overflow, 0, count), self.confidence_width(state)
-        info = exact_state.exact_round_info(query, y, posterior, count, overflow, width)
-        new = counts.count_observations(state, count, query.mask.any() & ~overflow, key)
+        width = self.confidence_width(state)
+        info = exact_state.exact_round_info(query, y, posterior, overflow, width)
+        new = counts.count_observations(state, info, key)
         return replace(new, posterior=posterior), info
 
 

@@ -19,9 +19,8 @@ class Linear(WithLengthscale):
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
     def gram(self, x: Array, y: Array) -> Array:
-        return matmul(
-            divide_by_lengthscale(x, self.lengthscale), divide_by_lengthscale(y, self.lengthscale).T
-        )
+        x, y = (divide_by_lengthscale(points, self.lengthscale) for points in (x, y))
+        return matmul(x, y.T)
 
     def diag(self, x: Array) -> Array:
         return jnp.square(divide_by_lengthscale(x, self.lengthscale)).sum(1)

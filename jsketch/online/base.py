@@ -12,11 +12,11 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import pad_identity
+from jsketch.linalg import lazy_cond, matmul, pad_identity
 from jsketch.online import rounding
 from jsketch.precision import one_dtype
-from jsketch.sketch import kors
-from jsketch.sketch.kors import Kors
+from jsketch.sketch import kors, newton
+from jsketch.sketch.kors import Arrival, Kors
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 TAKES = ("examples", "blocks", "growing blocks")  # the values of `Forecaster.takes`
@@ -27,19 +27,11 @@ TAKES = ("examples", "blocks", "growing blocks")  # the values of `Forecaster.ta
 class KernelForecaster(Forecaster):
     """The base class of the forecasters in the space of a kernel."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Any
+    kernel: Any  # a kernel of `jsketch.kernels`
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
     def check_rounding(self, x: Array) -> bool:
         return rounding.warn_for_kernel(self.kernel, x, self.regularization)
-
-    def _checked_example(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
-        """`checked_example` after a check of all settings; warns if rounding errors are large."""
-        checks.settings(self)
-        x = checked_example(self.kernel, x, size, **capacities)
-        self.check_rounding(x)
-        return x
 
 
 @one_dtype
@@ -108,13 +100,38 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
     )
 
 
-def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
-    """The array x [d]. Raises ValueError unless x is one example for which the kernel is defined,
-    and if a state with these capacities, which has size(d) numbers, exceeds the memory."""
+def join_first(
+    state: DictionaryState,
+    arrival: Arrival,
+    x: Array,
+    kernel: Any,
+    posterior: Any,
+    rotate: Callable[[Any, newton.Rotation], Any],
+) -> tuple[newton.Coordinates, Array]:
+    """(the result of `newton.join` for x [d], the first example of a block, and a posterior; the
+    new z [B,M] of the block)."""
+    dictionary, k, slot = arrival.dictionary, arrival.k, state.dictionary.used
+    points = kors.fill_unused(dictionary.points, dictionary.used, x)
+    # the column of x in the basis is still zero, so that these z are the old coordinates
+    z = matmul(k, state.basis.T)
+    diag = kernel.diag(x[None])[0]
+    joined = newton.join(
+        state.basis, slot, z[0], diag, kernel, points, posterior, rotate, arrival.joins
+    )
+    z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
+    return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
+
+
+def checked_example(forecaster: Any, x: Any, size: Callable[..., int], **capacities: int) -> Array:
+    """The array x [d]. Raises ValueError unless the settings are valid and x is one example for
+    which the kernel is defined, and if a state with these capacities, which has size(d) numbers,
+    exceeds the memory; warns if rounding errors are large."""
+    checks.settings(forecaster)
     checks.positive_integer(**capacities)
     x = checks.example(x)
-    checks.kernel_inputs(kernel, x[None])
+    checks.kernel_inputs(forecaster.kernel, x[None])
     checks.memory(size(len(x)), x.dtype, **capacities)
+    forecaster.check_rounding(x)
     return x
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.linalg import matmul, put_if, triangular_inverse
 from jsketch.online.base import GrowingBlocks, checked_example, info_after
 from jsketch.precision import one_dtype
@@ -54,19 +54,15 @@ class GradientState:
 class FOGD(Forecaster):
     """Gradient steps in random Fourier features. An example costs O(D d)."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Any
+    kernel: Any  # a kernel of `jsketch.kernels`
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=1000)  # D, the number of frequencies
 
     takes = "blocks"
 
     def init(self, x: Array, key: PRNGKey) -> GradientState:
-        """The state with random features; x [d] is an example. Raises ValueError for invalid
-        settings."""
-        checks.settings(self)
         # D frequencies [d], and 2D weights
-        x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
+        x = checked_example(self, x, lambda d: self.count * (d + 2), count=self.count)
         features = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
         return GradientState(features, jnp.zeros(2 * self.count, x.dtype))
 
@@ -76,7 +72,6 @@ class FOGD(Forecaster):
     def update(
         self, state: GradientState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[GradientState, ForecastInfo]:
-        """One gradient step on y [] at x [d]; a label that is not finite is not learned."""
         state, _, info = self.predict_update(state, x[None], jnp.asarray(y)[None])
         return state, info
 
@@ -105,15 +100,13 @@ class NOGDState:
 class NOGD(GrowingBlocks):
     """Gradient steps in the span of the first examples. An example costs O(M^2 + M d)."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Any
+    kernel: Any  # a kernel of `jsketch.kernels`
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=100)  # M, the number of points
 
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
-        checks.settings(self)
         size = self.count
-        x = checked_example(self.kernel, x, lambda d: size * (size + d), count=size)
+        x = checked_example(self, x, lambda d: size * (size + d), count=size)
         return NOGDState(
             points=jnp.zeros((size, *x.shape), x.dtype),
             basis=jnp.zeros((size, size), x.dtype),

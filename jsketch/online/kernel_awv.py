@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
-from jsketch.online.base import KernelForecaster, info_after
+from jsketch.online.base import KernelForecaster, checked_example, info_after
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -45,7 +45,7 @@ class KernelAWV(KernelForecaster):
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         size = self.capacity
-        x = self._checked_example(x, lambda d: size * (size + d), capacity=size)
+        x = checked_example(self, x, lambda d: size * (size + d), capacity=size)
         return KernelState(
             points=jnp.zeros((size, *x.shape), x.dtype),
             inverse=jnp.eye(size, dtype=x.dtype),

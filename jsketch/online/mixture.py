@@ -14,7 +14,6 @@ at eta <= 1/(2 B^2), where the squared loss is mixable.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -107,16 +106,14 @@ class Mixture(Forecaster):
         return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
-        predictions = self._map_experts(lambda expert, state: expert.predict(state, x), state)
+        predictions = self._map_experts("predict", state, x)
         no_label = jnp.full(1, jnp.nan, x.dtype)
         return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
 
     def step(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        experts, predictions, infos = self._map_experts(
-            lambda expert, state: expert.step(state, x, y, key), state
-        )
+        experts, predictions, infos = self._map_experts("step", state, x, y, key)
         state, prediction, info = self._learn(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
 
@@ -124,9 +121,7 @@ class Mixture(Forecaster):
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """(state, y^ [n], info) after x [n,d], y [n], for experts that take blocks."""
-        experts, predictions, infos = self._map_experts(
-            lambda expert, state: expert.predict_update(state, x, y), state
-        )
+        experts, predictions, infos = self._map_experts("predict_update", state, x, y)
         return self._learn(state, experts, predictions, y, infos)
 
     def advance(
@@ -134,20 +129,14 @@ class Mixture(Forecaster):
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
         """See `GrowingBlocks.advance`; for experts that take growing blocks. Learns the examples of
         x [n,d], y [n] before the first at which the block of any expert ends."""
-
-        def advance_to(limit: Array) -> Any:
-            return self._map_experts(
-                lambda expert, state: expert.advance(state, x, y, limit), state
-            )
-
-        result = advance_to(jnp.asarray(limit, jnp.int32))
+        result = self._map_experts("advance", state, x, y, jnp.asarray(limit, jnp.int32))
         _, _, ends, _ = result
         done = ends.min()
         # the blocks of experts with different dictionaries may end at different examples; then all
         # experts learn the block again, up to the first of these ends
         same_end = (ends == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(
-            same_end, lambda: result, lambda: advance_to(done)
+            same_end, lambda: result, lambda: self._map_experts("advance", state, x, y, done)
         )
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
         # predictions from number `done` on do not count, even if they are NaN
@@ -177,15 +166,14 @@ class Mixture(Forecaster):
             for g in range(count)
         ]
 
-    def _map_experts(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
-        """The stacked results of call(expert, its state) for all experts."""
+    def _map_experts(self, method: str, state: MixtureState, *arguments: Any) -> Any:
+        """The stacked results of a method of all experts, for their states and the arguments."""
 
-        def call_expert(pair: tuple[dict[str, Any], Any]) -> Any:
-            values, expert_state = pair
-            return call(replace(self.forecaster, **values), expert_state)
+        def call(values: dict[str, Any], expert_state: Any) -> Any:
+            expert = replace(self.forecaster, **values)
+            return getattr(expert, method)(expert_state, *arguments)
 
-        pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
-        return jax.vmap(call_expert)(pairs)
+        return jax.vmap(call)(jax.tree.map(jnp.asarray, self.grid), state.experts)
 
     def _learn(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo

@@ -22,10 +22,9 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
-from jsketch.online.base import info_after
 from jsketch.online.ridge import awv_prediction, learn_block
 from jsketch.precision import one_dtype
-from jsketch.sketch import kors, newton
+from jsketch.sketch import kors
 from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
@@ -71,15 +70,14 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
-        size, memory = self.capacity, self.memory
-        x = self._checked_example(
-            x,
-            lambda d: size * (3 * size + d) + memory * (d + 1) * self.remember,
-            capacity=size,
-            memory=memory,
-        )
+        size, stored = self.capacity, self.memory * self.remember
+
+        def n_numbers(d: int) -> int:
+            return size * (3 * size + d) + stored * (d + 1)
+
+        x = base.checked_example(self, x, n_numbers, capacity=size, memory=self.memory)
         kors.check(self.sampling, x.dtype)
-        rows = _round_up_to_chunks(memory) if self.remember else 0
+        rows = _round_up_to_chunks(self.memory) if self.remember else 0
         return NystromState(
             **vars(base.empty_dictionary(x, size, self.regularization, key)),
             inputs=jnp.zeros((rows, *x.shape), x.dtype),
@@ -93,18 +91,13 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         evaluate the kernel at its observed examples. Raises ValueError for a block longer than the
         memory."""
         count = len(y)
-        positions = jnp.arange(count, dtype=jnp.int32)
         if self.remember and count > state.inputs.shape[0]:
             raise ValueError(
                 f"a block of {count} examples exceeds the memory of {state.inputs.shape[0]}:"
                 " increase `memory`."
             )
         limit = jnp.asarray(limit, jnp.int32)
-        memory_full = (
-            jnp.asarray(self.remember)
-            & (state.received + count > state.inputs.shape[0])
-            & (limit > 0)
-        )
+        memory_full = (limit > 0) & self.remember & (state.received + count > state.inputs.shape[0])
         draws = kors.draws(state.key, state.received, count, x.dtype)
         arrival = kors.receive(
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
@@ -112,7 +105,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         full = memory_full | arrival.full
         done = jnp.where(full, 0, jnp.minimum(arrival.next_join, limit))
 
-        processed = positions < done
+        processed = jnp.arange(count, dtype=jnp.int32) < done
         if self.remember:
             # the write comes before the loop over the examples, because XLA would copy an array
             # that is written after a loop has read it
@@ -124,7 +117,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         state, z = self._join(state, arrival, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, full)
+        info = base.info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, full)
         return state, awv_prediction(g, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
@@ -150,19 +143,10 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         """
         dictionary = arrival.dictionary
         lam = jnp.asarray(self.regularization, arrival.k.dtype)
-        points = kors.fill_unused(dictionary.points, dictionary.used, x)
-        joined, z = newton.join_first(
-            basis=state.basis,
-            slot=state.dictionary.used,
-            k=arrival.k,
-            x=x,
-            kernel=self.kernel,
-            points=points,
-            state=_Posterior(state.inverse, state.weights, lam),
-            rotate=_rotate,
-            joins=arrival.joins,
-        )
+        posterior = _Posterior(state.inverse, state.weights, lam)
+        joined, z = base.join_first(state, arrival, x, self.kernel, posterior, _rotate)
         basis, v, is_new = joined.basis, joined.direction, joined.direction.any()
+        points = kors.fill_unused(dictionary.points, dictionary.used, x)
         sums = self._sums(state, points, joined.dual, is_new)
 
         def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -173,11 +157,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             schur = lam + sums.square - matmul(mixed, solved)
             solved = solved - v  # A^-1 p - v
             new_weight = (sums.moment - matmul(mixed, weights)) / schur
-            inverse = (
-                inverse
-                - v[:, None] * (v / lam)[None, :]
-                + solved[:, None] * (solved / schur)[None, :]
-            )
+            inverse = inverse - v[:, None] * (v / lam)[None, :]
+            inverse = inverse + solved[:, None] * (solved / schur)[None, :]
             # if v were returned unchanged, XLA would compute v v^T before every step
             return inverse, weights - solved * new_weight, jnp.zeros_like(v)
 
@@ -195,8 +176,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         zeros = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return zeros
-        observed = _Observed(state.inputs, state.labels, state.received)
-        return cond_per_run(is_new, _sum_chunks, zeros, (self.kernel, observed, points, dual))
+        args = (self.kernel, state.inputs, state.labels, state.received, points, dual)
+        return cond_per_run(is_new, _sum_chunks, zeros, args)
 
     def _store(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] appended to the observed examples. The rows of
@@ -213,12 +194,6 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         )
 
 
-class _Observed(NamedTuple):
-    inputs: Array  # [N, d]
-    labels: Array  # [N], NaN for a missing label
-    used: Array  # [] int32, rows in use
-
-
 class _Sums(NamedTuple):
     """Sums over the labelled examples, where c_i is the new coordinate of example i."""
 
@@ -227,27 +202,26 @@ class _Sums(NamedTuple):
     moment: Array  # [], sum_i c_i y_i
 
 
-def _sum_chunks(zeros: _Sums, args: tuple[Any, _Observed, Array, Array]) -> _Sums:
-    """The sums for the coordinates k_I(x_i)^T dual, by chunks of examples; args are (kernel,
-    observed, points [M,d], dual [M])."""
-    kernel, observed, points, dual = args
-    size = min(CHUNK, observed.inputs.shape[0])
+def _sum_chunks(zeros: _Sums, args: tuple[Any, Array, Array, Array, Array, Array]) -> _Sums:
+    """The sums for the coordinates k_I(x_i)^T dual, by chunks of examples; args are (kernel, inputs
+    [N,d], labels [N], number of rows in use [], points [M,d], dual [M])."""
+    kernel, inputs, labels, used, points, dual = args
+    size = min(CHUNK, len(inputs))
 
     def add(i: Array, sums: _Sums) -> _Sums:
-        inputs = lax.dynamic_slice_in_dim(observed.inputs, i * size, size)
-        labels = lax.dynamic_slice_in_dim(observed.labels, i * size, size)
-        labelled = (i * size + jnp.arange(size, dtype=jnp.int32) < observed.used) & jnp.isfinite(
-            labels
-        )
-        k = kernel.gram(inputs, points)
+        x = lax.dynamic_slice_in_dim(inputs, i * size, size)
+        y = lax.dynamic_slice_in_dim(labels, i * size, size)
+        in_use = i * size + jnp.arange(size, dtype=jnp.int32) < used
+        labelled = in_use & jnp.isfinite(y)
+        k = kernel.gram(x, points)
         coordinate = jnp.where(labelled, matmul(k, dual), 0)
         return _Sums(
             sums.mixed + matmul(coordinate, k),
             sums.square + matmul(coordinate, coordinate),
-            sums.moment + matmul(coordinate, jnp.where(labelled, labels, 0)),
+            sums.moment + matmul(coordinate, jnp.where(labelled, y, 0)),
         )
 
-    return lax.fori_loop(0, (observed.used + size - 1) // size, add, zeros)
+    return lax.fori_loop(0, (used + size - 1) // size, add, zeros)
 
 
 class _Posterior(NamedTuple):

@@ -24,7 +24,7 @@ from jsketch.linalg import matmul, put
 from jsketch.online import base
 from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
-from jsketch.sketch import kors, newton
+from jsketch.sketch import kors
 from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -44,7 +44,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         size = self.capacity
-        x = self._checked_example(x, lambda d: size * (3 * size + d), capacity=size)
+        x = base.checked_example(self, x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)
         return base.empty_dictionary(x, size, self.regularization, key)
 
@@ -72,22 +72,14 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     ) -> tuple[base.DictionaryState, Array]:
         """(state, features z [B,M] of the block). If x [d], the first example of the block, joins
         the dictionary, A and the weights restart."""
-        dictionary = arrival.dictionary
-        joined, z = newton.join_first(
-            basis=state.basis,
-            slot=state.dictionary.used,
-            k=arrival.k,
-            x=x,
-            kernel=self.kernel,
-            points=kors.fill_unused(dictionary.points, dictionary.used, x),
-            state=None,  # the weights restart, and nothing is rotated
-            rotate=lambda state, rotation: state,
-            joins=arrival.joins,
+        # the weights restart, and nothing is rotated
+        joined, z = base.join_first(
+            state, arrival, x, self.kernel, posterior=None, rotate=lambda none, rotation: none
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(
             state,
-            dictionary=dictionary,
+            dictionary=arrival.dictionary,
             basis=joined.basis,
             inverse=jnp.where(arrival.joins, prior, state.inverse),
             weights=jnp.where(arrival.joins, 0, state.weights),

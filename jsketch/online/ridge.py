@@ -58,11 +58,8 @@ class PKAWV(Forecaster):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.feature_map(
-            self.features,
-            "features",
-            "a feature map, such as sketch.taylor.Taylor, with a method features(x)",
-        )
+        words = "a feature map, such as sketch.taylor.Taylor, with a method features(x)"
+        checks.feature_map(self.features, "features", words)
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         checks.settings(self)

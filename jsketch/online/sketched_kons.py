@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
-from jsketch.online.base import KernelForecaster, info_after
+from jsketch.online.base import KernelForecaster, checked_example, info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
@@ -62,7 +62,7 @@ class SketchedKONS(KernelForecaster):
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         size = self.capacity
         # numbers in the two [M, M] factors and the two [., d] arrays of points
-        x = self._checked_example(x, lambda d: 2 * size * (size + d), capacity=size)
+        x = checked_example(self, x, lambda d: 2 * size * (size + d), capacity=size)
         zeros = jnp.zeros(size, x.dtype)
         return SketchedState(
             points=jnp.zeros((size, *x.shape), x.dtype),
@@ -83,10 +83,8 @@ class SketchedKONS(KernelForecaster):
         output, cross, prior_variance = self._output(state, x)
         prediction = self._clipped(output)
         sampling = Sampling(mu=self.regularization, beta=self.oversampling, eps=0.0)
-        score, row, residual = (
-            value[0]
-            for value in kors.scores(state.sketch, self.kernel, sampling, x[None], cross[None])
-        )
+        scores = kors.scores(state.sketch, self.kernel, sampling, x[None], cross[None])
+        score, row, residual = (values[0] for values in scores)
         probability = jnp.maximum(score, self.minimum_probability)
         full_sketch = state.sketch.used >= state.inverse.shape[0]
         overflow = jnp.isfinite(y) & ((state.used >= state.points.shape[0]) | full_sketch)
@@ -95,8 +93,7 @@ class SketchedKONS(KernelForecaster):
         enters = learn & (kors.draws(state.key, state.used, 1, x.dtype)[0] < probability)
 
         slope = jnp.where(learn, 2 * (prediction - y), 0)
-        inverse_factor = state.inverse
-        whitened = matmul(inverse_factor, cross)
+        whitened = matmul(state.inverse, cross)
         # alpha phi^T A^-1 phi
         variance = jnp.maximum(prior_variance - jnp.square(whitened).sum(), 0)
         weight = jnp.where(enters, slope**2 / (16 * self.bound**2), 0)
@@ -105,7 +102,7 @@ class SketchedKONS(KernelForecaster):
         step = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
         # w <- w - step (phi - sum_j q_j phi_j), q = (K_SS + alpha / weights)^-1 k_S
         step = step / self.regularization
-        q = matmul(whitened, inverse_factor)
+        q = matmul(whitened, state.inverse)
 
         free_row = state.sketch.used
         # 1 / L_jj of the new row j of L, in which K_SS + alpha / weights has the diagonal entry
@@ -117,7 +114,7 @@ class SketchedKONS(KernelForecaster):
             coefficients=put_if(learn, state.coefficients, state.used, -step),
             used=state.used + learn.astype(jnp.int32),
             sketch=kors.join(state.sketch, sampling, x, probability, row, residual, enters),
-            inverse=put_if(enters, inverse_factor, free_row, inverse_row),
+            inverse=put_if(enters, state.inverse, free_row, inverse_row),
             sketch_coefficients=state.sketch_coefficients + step * q,
             key=state.key,
         )

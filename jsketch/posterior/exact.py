@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul, pad_identity, put
+from jsketch.linalg import matmul, pad_identity, put, put_if
 
 
 @struct.dataclass
@@ -96,22 +96,19 @@ def observe(
 
     # a new arm adds a row; a repeated arm changes `inner` along `direction`
     root = jnp.sqrt(pivot)
-    row = jnp.where(is_new, covariance / root, exact.basis[slot])
     inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
     repeat_direction = jnp.where(is_repeat, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
     new_variance = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(
-        basis=put(exact.basis, slot, row),
-        inverse_root=put(
-            exact.inverse_root, slot, jnp.where(is_new, inverse_row, exact.inverse_root[slot])
-        ),
+        basis=put_if(is_new, exact.basis, slot, covariance / root),
+        inverse_root=put_if(is_new, exact.inverse_root, slot, inverse_row),
         inner=exact.inner + repeat_direction[:, None] * (repeat_direction / pivot)[None, :],
         mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
         variance=put(variance, arm, new_variance),
         logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / lam), 0),
         used=exact.used + is_new.astype(jnp.int32),
-        pulled=put(exact.pulled, slot, jnp.where(is_new, arm, exact.pulled[slot])),
+        pulled=put_if(is_new, exact.pulled, slot, arm),
         repeats=put(exact.repeats, slot, exact.repeats[slot] + jnp.where(observed, repeats, 0)),
     ), overflow
 
@@ -123,14 +120,12 @@ def condition(exact: Exact, prior_draws: Array, normals: Array, regularization: 
     The rule subtracts from every draw the posterior mean given the values of the draw at the pulled
     arms plus noise, which has the variance of the noise of an arm's average reward.
     """
-    regularization = jnp.asarray(regularization, prior_draws.dtype)
+    lam = jnp.asarray(regularization, prior_draws.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
-    noise = jnp.sqrt(regularization / jnp.maximum(exact.repeats, 1))[None, :] * normals
+    noise = jnp.sqrt(lam / jnp.maximum(exact.repeats, 1))[None, :] * normals
     values = jnp.where(in_use[None, :], prior_draws[:, exact.pulled] + noise, 0)
     solved = matmul(values, exact.inverse_root.T)
-    return (prior_draws - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(
-        regularization
-    )
+    return (prior_draws - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(lam)
 
 
 def hallucinate(

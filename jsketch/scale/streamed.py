@@ -34,7 +34,7 @@ from jsketch import checks, struct
 from jsketch.bandits.batches import adaptive_batch, fixed_set
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.fixed_bkb import FixedBKB, with_pending
+from jsketch.bandits.fixed_bkb import FixedBatchState, FixedBKB
 from jsketch.precision import in_dtype
 from jsketch.scale import shards, sweep
 from jsketch.scale.arm_file import ArmFile
@@ -314,7 +314,7 @@ class Streamed(struct.Settings):
             new_sketch, info = _update(bandit, sketch, state.number, count, slot_query, y, key)
             if not bool(info.overflow):
                 break
-            sketch = sketched.grow(sketch, 2 * sketch.capacity)
+            sketch = bandit.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
         is_truncated = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
@@ -612,7 +612,8 @@ def _start_batch(
 def _compiled_start(
     bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, is_free: Array
 ) -> tuple[fixed_set.Batch, Array]:
-    batch, n_pending = bandit.start_batch(with_pending(sketch, pending, tried))
+    state = FixedBatchState(**vars(sketch), pending=pending, tried=tried)
+    batch, n_pending = bandit.start_batch(state)
     return batch._replace(scores=jnp.where(is_free, -jnp.inf, batch.scores)), n_pending
 
 

@@ -8,7 +8,7 @@ for the M slots, so that the dictionary does not depend on the capacity.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -50,27 +50,20 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = O
     return values.at[position].set(new, mode="drop")
 
 
-def sum_outside(
-    dictionary: Dictionary,
-    pull_counts: Array,
-    reward_sums: Array,
-    add: Callable[[Sums, Array, Array, Array], Sums],
-    start: Sums,
-    arms: int,
-    rows: Rows = ONE_DEVICE,
-) -> Sums:
-    """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
+def sum_outside(state: Any, add: Callable[[Sums, Array, Array, Array], Sums], start: Sums) -> Sums:
+    """A sum over the pulled arms of a `SketchState` that are not in its dictionary.
 
     The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
     the sum plus a chunk of n arms. Pull counts and reward sums of padding are zero.
     """
-    counts = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
-    size = min(OUTSIDE_ROWS, arms)
+    rows = state.domain.rows
+    counts = rows.running_count(put(state.dictionary, state.pull_counts > 0, False, rows))
+    size = min(OUTSIDE_ROWS, state.domain.count)
 
     def add_chunk(i: Array, total: Sums) -> Sums:
         index, valid = rows.compact(counts, i * size, size)
-        pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
-        return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
+        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
+        return add(total, index, pulls, jnp.where(valid, rows.take(state.reward_sums, index), 0))
 
     return lax.fori_loop(0, -(-rows.total(counts) // size), add_chunk, start)
 

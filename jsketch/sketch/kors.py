@@ -165,11 +165,10 @@ def join(
     probability: Array,
     row: Array,
     residual: Array,
-    joins: ArrayLike = True,
+    joins: Array,
 ) -> Kors:
     """The dictionary with x [d] added if `joins` [] is true; it must not be full. The arguments
     probability, row and residual come from `scores` at x."""
-    joins = jnp.asarray(joins)
     # no product is computed if no point joins
     negative_row = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
     pivot = _pivot(sampling, probability, residual)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
@@ -51,7 +50,7 @@ def join(
     points: Array,
     state: Any,
     rotate: Callable[[Any, Rotation], Any],
-    joins: ArrayLike = True,
+    joins: Array,
 ) -> Coordinates:
     """The coordinates after a point joins in position `slot`, if `joins` [] is true. If the point
     is in the span of the earlier points, its row of the basis is zero.
@@ -62,7 +61,6 @@ def join(
     rotate   rotate(state, rotation) is the same state in new coordinates; the function closes over
              no array, as `cond_per_run` requires
     """
-    joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
     residual = diag - jnp.square(z).sum()
@@ -86,33 +84,15 @@ def join(
         table = kernel.gram(points, points)
         new_basis, rank = _pivoted_basis(table, slot)
         rows = matmul_rows(matmul_rows(new_basis, table, rank), old.basis.T, rank)
-        rotation = Rotation(_nearest_isometry(rows, rank), rank)
+        # one Newton-Schulz step towards the nearest partial isometry: no singular value of Q then
+        # exceeds 1, so that I - Q Q^T is positive semi-definite, as `rotate` needs
+        rows = 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
+        rotation = Rotation(rows, rank)
         direction = _new_direction(rotation.rows, matmul(new_basis, table[slot]))
         dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
     return cond_per_run(before_rebuild.rebuilt, rebuild, before_rebuild, (kernel, points, slot))
-
-
-def join_first(
-    basis: Array,
-    slot: Array,
-    k: Array,
-    x: Array,
-    kernel: Any,
-    points: Array,
-    state: Any,
-    rotate: Callable[[Any, Rotation], Any],
-    joins: Array,
-) -> tuple[Coordinates, Array]:
-    """(the result of `join` for x [d], the first point of a block; the new z [B,M] of the block).
-    k [B,M] is k_I of the block, where I includes x if x joins."""
-    # the column of x in the basis is still zero, so that these z are the old coordinates
-    z = matmul(k, basis.T)
-    diag = kernel.diag(x[None])[0]
-    joined = join(basis, slot, z[0], diag, kernel, points, state, rotate, joins)
-    z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
-    return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
 
 def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
@@ -123,12 +103,6 @@ def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
     # in every step of a stream
     basis = jnp.zeros_like(root).at[:, order].add(root.T)
     return basis, basis.any(1).sum(dtype=jnp.int32)
-
-
-def _nearest_isometry(rows: Array, rank: Array) -> Array:
-    """The rows Q after one Newton-Schulz step towards the nearest partial isometry. No singular
-    value of Q then exceeds 1, so that I - Q Q^T is positive semi-definite, as `rotate` needs."""
-    return 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
 
 
 def _new_direction(rows: Array, z: Array) -> Array:

@@ -39,8 +39,7 @@ def theorem_degree(horizon: int, radius: float, lengthscale: float, regularizati
 class Taylor:
     """The Taylor features of the Gaussian kernel up to a degree."""
 
-    # int, the number d of inputs
-    inputs: int = struct.field(pytree_node=False)
+    inputs: int = struct.field(pytree_node=False)  # int, the number d of inputs
     degree: int = struct.field(pytree_node=False)  # int, the degree M
     lengthscale: ArrayLike = 1.0  # l, one number
 

@@ -50,9 +50,7 @@ def adversarial_streams(mixture, n_streams, n=150):
         def step(state, example):
             x, noise = example
             prediction = mixture.predict(state, x)
-            predictions = mixture._map_experts(
-                lambda expert, state: expert.predict(state, x), state
-            )
+            predictions = mixture._map_experts("predict", state, x)
             opposite_sign = jnp.where(prediction > 0, -1.0, 1.0)
             favoured_expert = jnp.argmin(state.log_weights)
             favour = jnp.where(predictions[favoured_expert] > prediction, 1.0, -1.0)

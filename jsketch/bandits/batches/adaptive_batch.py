@@ -265,9 +265,8 @@ def pick_from_set(
             active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
             # if all members are excluded and an arm outside has a score, which may be NaN, the next
             # set contains that arm
-            active = (
-                active & (~picks.excluded[best] | jnp.isneginf(threshold)) & (picks.size < limit)
-            )
+            allowed = ~picks.excluded[best] | jnp.isneginf(threshold)
+            active = active & allowed & (picks.size < limit)
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
             slot = jnp.minimum(picks.size, capacity - 1)
@@ -332,12 +331,8 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     cumulative_exceeding = running_count(batch.local_bound > bandit.ratio)
     chunk_size = min(LOCAL_ROWS, arms.shape[0])
     # the terms of repeated picks are equal: each is computed once and multiplied by the pulls
-    pulls = lax.fori_loop(
-        0,
-        batch.size,
-        lambda i, n: rows.add(n, batch.arms[i], jnp.ones((), n.dtype)),
-        jnp.zeros(arms.shape[0], arms.dtype),
-    )
+    zeros, one = jnp.zeros(arms.shape[0], arms.dtype), jnp.ones((), arms.dtype)
+    pulls = lax.fori_loop(0, batch.size, lambda i, n: rows.add(n, batch.arms[i], one), zeros)
     cumulative_picked = rows.running_count(pulls > 0)
     block_size = min(LOCAL_PICKS, batch.arms.shape[0])
     root, whiten, points = state.nystrom.root, state.whiten, state.nystrom.points
@@ -371,7 +366,6 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         return lax.fori_loop(0, -(-cumulative_exceeding[-1] // chunk_size), add_arm_chunk, sums)
 
     blocks = -(-rows.total(cumulative_picked) // block_size)
-    zeros = jnp.zeros(arms.shape[0], arms.dtype)
     statistic, embedded_statistic = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:
         statistic = jnp.maximum(statistic, embedded_statistic)

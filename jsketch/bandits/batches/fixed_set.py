@@ -1,9 +1,7 @@
-"""FixedBKB fills a batch of fixed size by working sets, as BBKB does (`adaptive_batch`).
+"""FixedBKB fills a batch of fixed size by working sets, as BBKB does (`adaptive_batch`), but a pick
+lowers variances by the full sketched covariance k~ (THEORY 5.7, 5.8).
 
-Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
-does not change means. Scores only decrease, so the working set contains the best arm as long as the
-largest current score in the set is not below the largest stored score outside (THEORY 5.7, 5.8). A
-pick updates the covariance [k,k] of the set given all earlier pulls; after a set, its pulls are
+A pick updates the covariance [k,k] of the set given all earlier pulls; after a set, its pulls are
 appended to the earlier pulls. Every argument `bandit` is a `FixedBKB` whose numeric fields have the
 dtype of the arms.
 """

@@ -75,11 +75,11 @@ def resample_first_arm(first_arm: Array, failed: Array, count: int, key: PRNGKey
     return jnp.where(failed, (first_arm + step) % count, first_arm)
 
 
-def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNGKey) -> Any:
-    """The state after `n_observed` [] more observations. If the state has none yet although
-    the query had slots in use (`nonempty` []), the first arm is drawn again."""
-    count = state.count + n_observed.astype(state.count.dtype)
-    failed = nonempty & (count == 0)
+def count_observations(state: Any, info: Info, key: PRNGKey) -> Any:
+    """The state with the observations of a round counted. If it has none yet although the round
+    had evaluations and did not overflow, the first arm is drawn again."""
+    count = state.count + info.observed.astype(state.count.dtype)
+    failed = (info.batch_size > 0) & ~info.overflow & (count == 0)
     first_arm = resample_first_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 
@@ -110,24 +110,22 @@ def round_info(
     size: Array | int,
     width: Array | None = None,
     finite: Array | bool = True,
-    observed: Array | None = None,
-    overflow: Array | None = None,
+    overflow: Array | bool = False,
 ) -> Info:
     """The info of a round of an algorithm without a resampled dictionary. `size` is the number of
-    directions or distinct arms of its state, and `finite` [] whether its posterior is finite."""
+    directions or distinct arms of its state, and `finite` [] whether its posterior is finite. On
+    `overflow` [] no reward is observed."""
     width = jnp.zeros((), y.dtype) if width is None else width
-    if observed is None:
-        observed = (query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
-    false = jnp.zeros((), bool)
+    observed = (query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
     return Info(
         batch_size=query.size,
-        observed=observed,
+        observed=jnp.where(overflow, 0, observed),
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,
-        overflow=false if overflow is None else overflow,
+        overflow=jnp.asarray(overflow),
         truncated=jnp.asarray(query.truncated is not None and query.truncated),
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.asarray(finite) | ~jnp.isfinite(width),
-        imprecise=false,
+        imprecise=jnp.zeros((), bool),
     )
 
 
@@ -193,8 +191,7 @@ def _add_in_chunks(
     sum over all slots of the arm, because a scatter with repeated arms would add in an arbitrary
     order."""
     size = min(SLOTS, query.mask.shape[0])
-    chunks = -(-query.mask.shape[0] // size)
-    padding = chunks * size - query.mask.shape[0]
+    padding = -query.mask.shape[0] % size
     index, weight, reward = (jnp.pad(a, (0, padding)) for a in (query.index, weight, reward))
     slots = jnp.arange(size, dtype=jnp.int32)
 

@@ -67,8 +67,7 @@ class ResidualFreeBandit(Algorithm):
 class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
     """Base class of the algorithms on the exact posterior. They `ask` like GP-UCB by default."""
 
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.gp_ucb_code
+    width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
     # N, the largest number of distinct pulled arms; `run` grows it
     capacity: int = struct.field(pytree_node=False, default=128)
 
@@ -84,14 +83,21 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
-def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = None) -> ExactState:
-    """The state of any algorithm on the exact posterior before the first round. Raises ValueError
-    for invalid arguments, and unless the data are None."""
+def checked_arms(bandit: Any, kernel: Any, domain: Arms, key: PRNGKey, data: Any) -> Arms:
+    """The arms as JAX arrays. Raises ValueError for invalid arguments, and unless the data are
+    None."""
     checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
     checks.settings(bandit)
     domain = checks.arms(domain)
-    checks.model(domain, bandit.kernel, bandit.regularization)
+    checks.model(domain, kernel, bandit.regularization)
+    return domain
+
+
+def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = None) -> ExactState:
+    """The state of any algorithm on the exact posterior before the first round. Raises ValueError
+    for invalid arguments, and unless the data are None."""
+    domain = checked_arms(bandit, bandit.kernel, domain, key, data)
     features, n_floats = domain.features, bandit.capacity * (domain.count + 2 * bandit.capacity)
     checks.memory(n_floats, features.dtype, capacity=bandit.capacity, arms=domain.count)
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), features.dtype)
@@ -123,23 +129,14 @@ def observe(
     posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:  # an overflow in the only slot changes nothing
         posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
-    n_observed = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
-    info = exact_round_info(query, y, posterior, n_observed, overflow, width)
-    applied = query.mask.any() & ~overflow
-    new = counts.count_observations(state, n_observed, applied, key)
+    info = exact_round_info(query, y, posterior, overflow, width)
+    new = counts.count_observations(state, info, key)
     return replace(new, posterior=posterior), info
 
 
 def exact_round_info(
-    query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
+    query: Query, y: Array, posterior: Exact, overflow: Array, width: Array
 ) -> Info:
     """The info of a round after which the exact posterior is `posterior`."""
-    return counts.round_info(
-        query,
-        y,
-        size=posterior.used,
-        width=width,
-        finite=jnp.isfinite(posterior.mean).all(),
-        observed=observed,
-        overflow=overflow,
-    )
+    size, finite = posterior.used, jnp.isfinite(posterior.mean).all()
+    return counts.round_info(query, y, size=size, width=width, finite=finite, overflow=overflow)

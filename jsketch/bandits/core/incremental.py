@@ -216,8 +216,7 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     dtype, size = columns.dtype, columns.shape[1]
     zeros = jnp.zeros((size, size), dtype)
     start = _Moments(cross=jnp.zeros_like(columns), gram=zeros, rewards=zeros[0])
-    history = state.pull_counts, state.reward_sums
-    return dictionaries.sum_outside(state.dictionary, *history, add, start, domain.count, rows)
+    return dictionaries.sum_outside(state, add, start)
 
 
 _solve = jax.jit(solve_lower)  # traced once for all calls

@@ -121,8 +121,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     # the expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). With
     # `bandits.EVERY_BATCH` a dictionary is drawn after every batch, as in the papers.
     resparsify: ArrayLike | None = 0.25
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.bkb_code
+    width: widths.Width = widths.bkb_code  # the confidence width, one of `bandits.widths`
     # M, the largest number of inducing points; `run` grows it
     capacity: int = struct.field(pytree_node=False, default=64)
     # whether the pull counts of earlier evaluations must be integers
@@ -179,7 +178,25 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
 
     def grow(self, state: State, capacity: int) -> State:
-        return grow(state, capacity)
+        """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and
+        for a state that `check_inducing_points_fit` refuses."""
+        check_inducing_points_fit(state)
+        checks.not_smaller(state.capacity, capacity=capacity)
+        n_new = capacity - state.capacity
+        square = ((0, n_new), (0, n_new))
+        return replace(
+            state,
+            dictionary=Dictionary(
+                index=jnp.pad(state.dictionary.index, (0, n_new)),
+                mask=jnp.pad(state.dictionary.mask, (0, n_new)),
+            ),
+            nystrom=Nystrom(
+                points=jnp.pad(state.nystrom.points, ((0, n_new), (0, 0)), mode="edge"),
+                root=jnp.pad(state.nystrom.root, square),
+            ),
+            whiten=jnp.pad(state.whiten, square),
+            weights=jnp.pad(state.weights, (0, n_new)),
+        )
 
 
 def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
@@ -224,8 +241,7 @@ class Moments(NamedTuple):
 def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) -> Moments:
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
     residual; the other pulled arms are added in chunks."""
-    domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
-    history = state.pull_counts, state.reward_sums
+    domain, rows = state.domain, state.domain.rows
 
     def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
@@ -237,12 +253,12 @@ def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) 
             residual_sum=sums.residual_sum + matmul(pulls, residual),
         )
 
-    index, mask = dictionary.index, dictionary.mask
+    index, mask = state.dictionary.index, state.dictionary.mask
     pulls = jnp.where(mask, rows.take(state.pull_counts, index), 0)
     rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
     inducing_sums = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
-    return dictionaries.sum_outside(dictionary, *history, add, inducing_sums, domain.count, rows)
+    return dictionaries.sum_outside(state, add, inducing_sums)
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
@@ -337,13 +353,7 @@ def apply_feedback(
     model = bandit.kernel, bandit.regularization
     # on an accelerator all runs of a vmap would compute both refreshes
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
-        observed = replace(
-            before_refresh,
-            pull_counts=feedback.pull_counts,
-            reward_sums=feedback.reward_sums,
-            dictionary=dictionary,
-        )
-        new = refresh(observed, *model)
+        new = refresh_with(before_refresh, feedback, dictionary, model)
     else:
         extends, max_arms = extends & ~overflow, query.index.shape[0]
         new = refresh_by_updates_if_accurate(
@@ -364,6 +374,13 @@ def apply_feedback(
         imprecise=imprecise,
     )
     return new, info
+
+
+def refresh_with(state: State, feedback: Feedback, dictionary: Dictionary, model: Any) -> State:
+    """`refresh` with the history of the feedback and the dictionary; `model` as below."""
+    pulls, sums = feedback.pull_counts, feedback.reward_sums
+    observed = replace(state, pull_counts=pulls, reward_sums=sums, dictionary=dictionary)
+    return refresh(observed, *model)
 
 
 def refresh_by_updates_if_accurate(
@@ -394,15 +411,8 @@ def refresh_by_updates_if_accurate(
         return replace(select_state(~done, old, new), domain=None), done
 
     def from_scratch(state: Any, arguments: Any) -> Any:
-        domain, feedback, dictionary, model = arguments
-        state = replace(
-            state,
-            domain=domain,
-            pull_counts=feedback.pull_counts,
-            reward_sums=feedback.reward_sums,
-            dictionary=dictionary,
-        )
-        return replace(refresh(state, *model), domain=None)
+        domain, *changes = arguments
+        return replace(refresh_with(replace(state, domain=domain), *changes), domain=None)
 
     arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
@@ -464,7 +474,7 @@ def start(
     regularization: ArrayLike,
     capacity: int,
     key: PRNGKey,
-    history: History | tuple[Array, Array, Array] | None,
+    history: History | tuple[Array, Array, Array] | None = None,
 ) -> SketchState:
     """The state before the first round, given the evaluations of a history, if there is one. The
     information is then the upper bound of THEORY 2.4."""
@@ -642,26 +652,4 @@ def check_inducing_points_fit(state: Any) -> None:
         f"the observations have {needed} inducing points, and the capacity is {capacity}: call"
         f" `init` again with a capacity of at least {needed}. Growing the state does not restore"
         " them."
-    )
-
-
-def grow(state: State, capacity: int) -> State:
-    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    a state that `check_inducing_points_fit` refuses."""
-    check_inducing_points_fit(state)
-    checks.not_smaller(state.capacity, capacity=capacity)
-    n_new = capacity - state.capacity
-    square = ((0, n_new), (0, n_new))
-    return replace(
-        state,
-        dictionary=Dictionary(
-            index=jnp.pad(state.dictionary.index, (0, n_new)),
-            mask=jnp.pad(state.dictionary.mask, (0, n_new)),
-        ),
-        nystrom=Nystrom(
-            points=jnp.pad(state.nystrom.points, ((0, n_new), (0, 0)), mode="edge"),
-            root=jnp.pad(state.nystrom.root, square),
-        ),
-        whiten=jnp.pad(state.whiten, square),
-        weights=jnp.pad(state.weights, (0, n_new)),
     )

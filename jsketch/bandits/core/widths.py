@@ -156,8 +156,7 @@ class KernelBandit(struct.Settings):
     """The fields of all algorithms with a kernel and a confidence width. Subclasses add the field
     `width`."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Kernel
+    kernel: Kernel  # a kernel of `jsketch.kernels`
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     noise_std: ArrayLike = 0.1  # xi, standard deviation of the noise of a reward
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS

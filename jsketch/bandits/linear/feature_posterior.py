@@ -69,7 +69,6 @@ class FeatureState:
 
 def start(regularization: ArrayLike, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
-    checks.one_key(key=key)
     dtype = domain.features.dtype
     whitened = z / jnp.sqrt(jnp.asarray(regularization, dtype))
     return FeatureState(
@@ -103,5 +102,5 @@ class FeatureBandit(widths.ScaledWidth, ResidualFreeBandit):
         width = self.confidence_width(state)
         size, finite = state.whitened.shape[1], jnp.isfinite(posterior.mean).all()
         info = counts.round_info(query, y, size=size, width=width, finite=finite)
-        new = counts.count_observations(state, info.observed, query.mask.any(), key)
+        new = counts.count_observations(state, info, key)
         return replace(new, posterior=posterior), info

@@ -16,6 +16,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.exact_state import checked_arms
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
 from jsketch.linalg import matmul
@@ -31,8 +32,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.gp_ucb_code
+    width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,11 +43,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        checks.no_evaluations(self, data)
-        checks.settings(self)
-        domain = checks.arms(domain)
-        checks.model(domain, self.kernel, self.regularization)
-        checks.one_key(key=key)
+        domain = checked_arms(self, self.kernel, domain, key, data)
         arm_key, feature_key = jax.random.split(key)
         arms = domain.features
         features, kernel = in_dtype((self.features, self.kernel), arms.dtype)

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, kernels, struct
 from jsketch.bandits.core import counts, widths
+from jsketch.bandits.core.exact_state import checked_arms
 from jsketch.bandits.core.widths import ucb
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
@@ -25,7 +26,7 @@ from jsketch.linalg import matmul
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
 from jsketch.struct import in_dtype
-from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -49,17 +50,8 @@ class LinearBandit(Algorithm):
     norm_bound: ArrayLike = 1.0  # F >= |theta|
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.gp_ucb_code
+    width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
     size: int = struct.field(pytree_node=False, default=16)  # m, the size of the sketch
-
-    def _checked_arms(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
-        checks.no_evaluations(self, data)
-        checks.settings(self)
-        checks.one_key(key=key)
-        domain = checks.arms(domain)
-        checks.model(domain, kernels.Linear(), self.regularization)
-        return domain
 
 
 @struct.dataclass
@@ -79,7 +71,7 @@ class SOFUL(LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
-        domain = self._checked_arms(domain, key, data)
+        domain = checked_arms(self, kernels.Linear(), domain, key, data)
         arms = domain.features
         checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         state = SOFULState(
@@ -150,7 +142,7 @@ class SOFUL(LinearBandit):
         size, width = (sketch.energies > 0).sum(dtype=jnp.int32), self.confidence_width(state)
         finite = jnp.isfinite(moment).all()
         info = counts.round_info(query, y, size=size, width=width, finite=finite)
-        new = counts.count_observations(state, info.observed, query.mask.any(), key)
+        new = counts.count_observations(state, info, key)
         return replace(new, sketch=sketch, moment=moment), info
 
 
@@ -166,7 +158,7 @@ class CBRAP(FeatureBandit, LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = self._checked_arms(domain, key, data)
+        domain = checked_arms(self, kernels.Linear(), domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         floats = self.size * (domain.count + arms.shape[1] + self.size)

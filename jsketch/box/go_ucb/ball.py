@@ -37,10 +37,9 @@ class Ellipsoid:
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma / lam)
 
-    def image_of_solution(self, v: Array) -> Array:
-        """A Sigma^-1 v = (L L^T)^-1 A v / lam, [N]."""
-        solved = matmul(self.inverse, matmul(self.rows, v))
-        return matmul(self.inverse.T, solved) / self.regularization
+    def solve_dual(self, v: Array) -> Array:
+        """(lam I + G G^T)^-1 v = (L L^T)^-1 v / lam for v [N]; at v = A u it is A Sigma^-1 u."""
+        return matmul(self.inverse.T, matmul(self.inverse, v)) / self.regularization
 
     def inverse_root(self, u: Array) -> Array:
         """W u, [d_w], which is Sigma^-1/2 u up to a rotation; |W u|_Sigma = |u|."""
@@ -75,8 +74,7 @@ def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> A
     whose unused rows are zero. It is computed in the dual form
     w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0)."""
     residual = targets - matmul(gradients, w0)
-    dual = matmul(sigma.inverse.T, matmul(sigma.inverse, residual)) / sigma.regularization
-    return w0 + matmul(dual, gradients)
+    return w0 + matmul(sigma.solve_dual(residual), gradients)
 
 
 class Step(NamedTuple):
@@ -132,9 +130,8 @@ class Theory(struct.Settings):
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.square(jnp.asarray(self.noise_std, dtype) / step.scale)
-        cubic_term = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(
-            jnp.asarray(self.convexity, dtype)
-        )
+        convexity = jnp.asarray(self.convexity, dtype)
+        cubic_term = jnp.asarray(float(step.parameters) ** 3, dtype) / jnp.square(convexity)
         order = step.parameters * noise + cubic_term * (1 + step.t.astype(dtype) / step.horizon)
         return jnp.asarray(self.factor, dtype) * order
 
@@ -175,10 +172,6 @@ class Displacement(NamedTuple):
     image: Array  # [N], A (w - w_t)
 
 
-def _identity(p: Any) -> Any:
-    return p
-
-
 def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
     """(maximum [], u [d_w]) at x [d]. The maximum over the ball of f_w(x) linearized at w_t is
     f_w_t(x) + sqrt(beta) |g|_Sigma^-1, and u is the point of the unit ball where it is attained."""
@@ -194,8 +187,8 @@ def linearized_form(model: FlatModel, ball: Ball) -> Form:
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
         start=lambda gradient: gradient[:0],
-        direction=_identity,
-        project=_identity,
+        direction=lambda gradient: gradient,
+        project=lambda p: p,
         displacement=lambda x, p: ball.displacement(first_order(model, ball, x)[1]),
     )
 
@@ -215,7 +208,7 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
 
     def to_surface(gradient: Array) -> Displacement:
         """The steepest displacement from the centre to the surface of the ball, never beyond."""
-        image = sigma.image_of_solution(gradient)
+        image = sigma.solve_dual(matmul(sigma.rows, gradient))
         solution = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
         # a gradient whose squares underflow has no direction
         norm = jnp.sqrt(sigma.squared_norm(solution.w, solution.image) + tiny)
@@ -246,7 +239,7 @@ def plain_form(model: FlatModel, ball: Ball) -> Form:
     return Form(
         value=lambda x, p: model.value(ball.centre + p, x),
         start=jnp.zeros_like,
-        direction=_identity,
+        direction=lambda gradient: gradient,
         project=project,
         displacement=lambda x, p: p,
     )

@@ -155,7 +155,14 @@ class GOUCB(struct.Settings):
         checks.no_evaluations(self, data)
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
-        self._check()
+        for part in (self, self.schedule, self.oracle):
+            checks.settings(part)
+        checks.positive_integer(restarts=self.oracle.restarts)
+        if self.starts > self.candidates + 1:
+            raise ValueError(
+                f"starts are chosen from {self.candidates} candidates and the best observed point;"
+                f" {self.starts} were given."
+            )
         empty_history = history.empty(box, horizon, other_floats=horizon * model.size)
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
@@ -217,10 +224,10 @@ class GOUCB(struct.Settings):
         """(the next point x_t [d] of phase II, its diagnostics)."""
         ball = self.ball(state)
         model = flatten(self.model, state.box.lower)
-        lower, upper = self._region(state)
+        best, lower, upper = self._region(state)
         form = FORMS[self.acquisition](model, ball)
         candidate_key, direction_key = jax.random.split(key)
-        candidates = self._candidates(state, lower, upper, candidate_key)
+        candidates = self._candidates(best, lower, upper, candidate_key)
         values, gradients = model.features(ball.centre, candidates)
         # an evaluation at a point without a finite gradient would add no row
         usable = finite_rows(values, gradients)
@@ -246,9 +253,8 @@ class GOUCB(struct.Settings):
         positions = self._start_positions(scores, usable)
         directions = self._directions(gradients[positions], direction_key)
         starts = candidates[positions], jax.vmap(form.start)(directions)
-        ascent = ascend(
-            score, starts, self._rule(candidates.dtype), project, self.steps, score_and_gradients
-        )
+        rule = self._rule(candidates.dtype)
+        ascent = ascend(score, starts, rule, project, self.steps, score_and_gradients)
         winner = jnp.argmax(ascent.values)
         z, p = jax.tree.map(lambda leaf: leaf[winner], ascent.best)
         distance = ball.sigma.squared_norm(form.displacement(z, p))
@@ -261,19 +267,18 @@ class GOUCB(struct.Settings):
         proposal = Proposal(ball.beta, distance, value, at_starts, fallback)
         return jnp.clip(x, state.box.lower, state.box.upper), proposal
 
-    def _region(self, state: GOState) -> tuple[Array, Array]:
-        """(lower [d], upper [d]) of the points within `reach` of the best observed point, in the
-        model's units."""
+    def _region(self, state: GOState) -> tuple[Array, Array, Array]:
+        """(the best observed point [d], lower [d] and upper [d] of the points within `reach` of it)
+        in the model's units."""
         best = state.scaling.inputs(history.best(state.history)[0])
         reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
         lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
-        return jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach)
+        return best, jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach)
 
-    def _candidates(self, state: GOState, lower: Array, upper: Array, key: PRNGKey) -> Array:
+    def _candidates(self, best: Array, lower: Array, upper: Array, key: PRNGKey) -> Array:
         """The candidates [1 + C, d] in the model's units: the best observed point, C/2 uniform
         points of the region, and C/2 points that are the best point plus normal noise, whose
         deviation is a tenth of the region's side in each input."""
-        best = state.scaling.inputs(history.best(state.history)[0])
         uniform_key, move_key = jax.random.split(key)
         n_normal = self.candidates // 2
         lower, upper = lower[None, :], upper[None, :]
@@ -375,9 +380,8 @@ class GOUCB(struct.Settings):
         gradients = put(state.gradients, slot, row)
         targets = put(state.targets, slot, target)
         sigma = ellipsoid(gradients, self._regularization(state))
-        centre, diverged = finite_or_previous(
-            estimate(sigma, gradients, targets, state.w0), state.centre
-        )
+        w = estimate(sigma, gradients, targets, state.w0)
+        centre, diverged = finite_or_previous(w, state.centre)
         state = replace(state, gradients=gradients, targets=targets, centre=centre)
         return state, Exclusions(diverged, excluded.astype(jnp.int32))
 
@@ -404,16 +408,6 @@ class GOUCB(struct.Settings):
         if self.regularization is not None:
             return self.regularization
         return balls.printed_regularization(max(state.history.capacity - self.initial, 1))
-
-    def _check(self) -> None:
-        for part in (self, self.schedule, self.oracle):
-            checks.settings(part)
-        checks.positive_integer(restarts=self.oracle.restarts)
-        if self.starts > self.candidates + 1:
-            raise ValueError(
-                f"starts are chosen from {self.candidates} candidates and the best observed point;"
-                f" {self.starts} were given."
-            )
 
 
 def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:

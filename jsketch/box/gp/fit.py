@@ -222,23 +222,19 @@ def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[
     solver = optax.lbfgs(linesearch=line_search)
 
     def step(search: _Search) -> _Search:
+        point, value, gradient, state, best, best_value, count = search
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(
-                search.gradient,
-                search.solver,
-                search.point,
-                value=search.value,
-                grad=search.gradient,
-                value_fn=loss,
+                gradient, state, point, value=value, grad=gradient, value_fn=loss
             )
-        point = optax.apply_updates(search.point, updates)
+        point = optax.apply_updates(point, updates)
         # the line search ends with an evaluation at the new point
         value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
-        is_better = value < search.best_value
-        best = jnp.where(is_better, point, search.best)
-        best_value = jnp.where(is_better, value, search.best_value)
-        return _Search(point, value, gradient, state, best, best_value, search.steps + 1)
+        is_better = value < best_value
+        best = jnp.where(is_better, point, best)
+        best_value = jnp.where(is_better, value, best_value)
+        return _Search(point, value, gradient, state, best, best_value, count + 1)
 
     def unfinished(search: _Search) -> Array:
         return (search.steps < steps) & (jnp.max(jnp.abs(search.gradient)) > TOLERANCE)

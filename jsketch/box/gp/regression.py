@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -160,14 +161,11 @@ def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
         capacities.append(-(-capacities[-1] // 2))
     cumulative = running_count(data.mask)
 
-    def branch_of(capacity: int) -> Callable[[], Any]:
-        def branch() -> Any:
-            index, valid = compact(cumulative, 0, capacity)
-            y = jnp.where(valid, data.y[index], 0)
-            return function(Data(data.u[index], y, valid, data.centre, data.spread))
-
-        return branch
+    def branch(capacity: int) -> Any:
+        index, valid = compact(cumulative, 0, capacity)
+        y = jnp.where(valid, data.y[index], 0)
+        return function(Data(data.u[index], y, valid, data.centre, data.spread))
 
     fits = jnp.asarray(capacities, jnp.int32) >= cumulative[-1]
     # the capacities descend, and the last that fits is the smallest
-    return lax.switch(fits.sum() - 1, [branch_of(capacity) for capacity in capacities])
+    return lax.switch(fits.sum() - 1, [partial(branch, capacity) for capacity in capacities])

@@ -1,12 +1,11 @@
 """The GP of TuRBO. It has a constant mean, its hyperparameters are fitted by a few steps of Adam
-from one start, and its draws are joint draws of noisy values.
-
-Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019; the constants are those of the authors' code.
+from one start, and its draws are joint draws of noisy values. The constants are those of the
+authors' code.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -144,20 +143,16 @@ def draw(
     draws are exact for at most MAX_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
+    condition = partial(regression.condition, kernel, model.numbers)
     if len(u) > MAX_JOINT:
-
-        def draw_functions(data: Data) -> Array:
-            posterior = regression.condition(kernel, model.numbers, data)
-            return regression.draw(posterior, u, value_key, n_draws, frequencies)
-
-        values = regression.at_smallest_capacity(data, draw_functions)
+        values = regression.at_smallest_capacity(
+            data, lambda data: regression.draw(condition(data), u, value_key, n_draws, frequencies)
+        )
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
     else:
-
-        def mean_and_covariance(data: Data) -> tuple[Array, Array]:
-            return regression.joint_posterior(regression.condition(kernel, model.numbers, data), u)
-
-        mean, covariance = regression.at_smallest_capacity(data, mean_and_covariance)
+        mean, covariance = regression.at_smallest_capacity(
+            data, lambda data: regression.joint_posterior(condition(data), u)
+        )
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
         normal = jax.random.normal(value_key, (len(u), n_draws), u.dtype)
         values = mean[None, :] + root_times(covariance, normal).T

@@ -1,8 +1,6 @@
 """The trust regions of TuRBO: the candidates of a region (Sobol points of a box around the best
-observation), and the rules by which regions grow, shrink and restart.
-
-Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019, section 2 (THEORY 8.5).
+observation), and the rules by which regions grow, shrink and restart (section 2 of the paper that
+`turbo` cites; THEORY 8.5).
 """
 
 from __future__ import annotations
