@@ -86,14 +86,11 @@ __all__ = [
     "struct",
 ]
 
-# packages and functions that are imported when they are first used
-_PACKAGES = ("adapters", "contrib", "scale", "suggest")
-_FUNCTIONS = ("maximize", "minimize")
-
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
+    """Imports a package or a function when it is first used."""
+    if name in ("adapters", "contrib", "scale", "suggest"):
         return import_module(f"jsketch.{name}")
-    if name in _FUNCTIONS:
+    if name in ("maximize", "minimize"):
         return getattr(import_module("jsketch.suggest.tuning"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -241,7 +241,7 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
         table, tops, index = carry
         block = jnp.argmax(tops).astype(jnp.int32)
         best = jnp.argmax(table[block]).astype(jnp.int32)
-        row = put(table[block], best, jnp.asarray(-jnp.inf))
+        row = put(table[block], best, jnp.asarray(-jnp.inf, scores.dtype))
         return (
             put(table, block, row),
             put(tops, block, row.max()),

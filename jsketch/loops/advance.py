@@ -167,7 +167,7 @@ def advance(
     def grow(state: Any, capacity: int) -> Any:
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
-    run_to = partial(run_segment, horizon=horizon, layout=layout)
+    run_to = partial(run_segment, bandit, problem, keys, horizon=horizon, layout=layout)
     no_evaluation = jnp.asarray(0)  # `until` of a call that only compiles
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
@@ -178,14 +178,12 @@ def advance(
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
         progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes))
-    progress = clock.compile(run_to, bandit, problem, keys, progress, no_evaluation)
+    progress = clock.compile(run_to, progress, no_evaluation)
     n_runs = keys.shape[0] if vmapped else 1
     until = n_reported = 0
     while True:
         until = min(horizon, max(until, int(np.min(progress.t))) + segment_length)
-        progress = jax.block_until_ready(
-            run_to(bandit, problem, keys, progress, jnp.asarray(until))
-        )
+        progress = jax.block_until_ready(run_to(progress, jnp.asarray(until)))
         ended = np.asarray(progress.nonfinite | progress.exhausted)
         if layout != "grid" and ended.any():
             return progress
@@ -193,7 +191,7 @@ def advance(
             capacity = capacity_of(progress.state, vmapped)
             state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(run_to, bandit, problem, keys, progress, no_evaluation)
+            progress = clock.compile(run_to, progress, no_evaluation)
             continue
         if file is not None:
             capacity = capacity_of(progress.state, vmapped)

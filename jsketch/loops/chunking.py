@@ -80,12 +80,8 @@ def chunks(
             "a stream has at least one example: xs is a matrix [n, d], and ys is a vector [n]; the"
             f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
-    return _Chunks(
-        lambda: (
-            (xs[begin : begin + size], ys[begin : begin + size])
-            for begin in range(0, xs.shape[0], size)
-        )
-    )
+    starts = range(0, xs.shape[0], size)
+    return _Chunks(lambda: ((xs[i : i + size], ys[i : i + size]) for i in starts))
 
 
 def _rechunk(parts: Iterable[Pair], size: int) -> Iterator[Pair]:

@@ -146,7 +146,7 @@ def _text_and_parts(value: Any) -> tuple[Any, Parts]:
         if len(elements) <= MAX_ENTRIES:
             return f"{len(elements)} entries", [(str(i), part) for i, part in enumerate(elements)]
         entries = "".join(map(_json, elements))
-        return f"{len(elements)} entries {_digest(entries.encode())}", []
+        return f"{len(elements)} entries {hashlib.sha256(entries.encode()).hexdigest()}", []
     return _name(type(value)), _fields(value)
 
 
@@ -191,7 +191,7 @@ def _describe_leaf(value: Any) -> Any:
     if numbers.size <= MAX_NUMBERS and numbers.dtype.kind in "biufU":
         return numbers.tolist()
     content = np.ascontiguousarray(numbers).tobytes()
-    return f"{numbers.dtype}{list(numbers.shape)} {_digest(content)}"
+    return f"{numbers.dtype}{list(numbers.shape)} {hashlib.sha256(content).hexdigest()}"
 
 
 def _name(value: Any) -> str:
@@ -208,7 +208,3 @@ def _entry_name(key: Any) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(describe(value), sort_keys=True)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -66,7 +66,12 @@ class Live:
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
         self._error = ""  # message of the error that invalidated the state
-        self.dtype = _checked_dtype(dtype)
+        self.dtype = checks.floating_dtype(None if dtype is float else dtype)
+        if jax.dtypes.canonicalize_dtype(self.dtype) != self.dtype:
+            raise ValueError(
+                f"a stream of {self.dtype.name} numbers needs"
+                ' jax.config.update("jax_enable_x64", True) before anything else.'
+            )
         self._forecaster = in_dtype(forecaster, self.dtype)
         self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
@@ -101,16 +106,7 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        x = self._as_example(x)
-        self._check_state()
-        while True:
-            prediction, overflow = _preview(
-                self._forecaster, self.state, x, self._stream_key, self.received
-            )
-            if not overflow:
-                break
-            self.state = self._forecaster.grow(self.state)
-        return self._check_finite(float(prediction))
+        return self._check_finite(float(self._from_state(_preview, self._as_example(x))))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
@@ -124,11 +120,13 @@ class Live:
     def predict_many(self, xs: Any) -> np.ndarray:
         """The predictions [n] at the rows of xs [n,d], all from the same state."""
         xs = self._as_examples(xs, np.zeros(np.shape(xs)[:1]))[0]
-        self._check_state()
-        predictions = [
-            self._predict_rows(xs[begin : begin + MAX_ROWS])
-            for begin in range(0, len(xs), MAX_ROWS)
-        ]
+        predictions = []
+        for begin in range(0, len(xs), MAX_ROWS):
+            rows = xs[begin : begin + MAX_ROWS]
+            # padded to a power of two, so that few programs are compiled
+            n_extra = 2 ** (len(rows) - 1).bit_length() - len(rows)
+            padded = np.pad(rows, ((0, n_extra), (0, 0)), mode="edge")
+            predictions.append(np.asarray(self._from_state(_preview_all, padded))[: len(rows)])
         return self._check_finite(np.concatenate(predictions))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
@@ -228,15 +226,15 @@ class Live:
             )
         return predictions
 
-    def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
-        # rows are padded to a power of two, so that few programs are compiled
-        padded = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
+    def _from_state(self, program: Any, x: np.ndarray) -> Any:
+        """The result of `_preview` or `_preview_all` at x, once the capacity is large enough."""
+        self._check_state()
         while True:
-            predictions, overflow = _preview_all(
-                self._forecaster, self.state, padded, self._stream_key, self.received
+            result, overflow = program(
+                self._forecaster, self.state, x, self._stream_key, self.received
             )
             if not overflow:
-                return np.asarray(predictions)[: len(xs)]
+                return result
             self.state = self._forecaster.grow(self.state)
 
     def _as_examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -292,15 +290,3 @@ class Live:
 
 def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
     return RunFile(Path(path), STREAM, describe(dict(forecaster=forecaster)))
-
-
-def _checked_dtype(dtype: DTypeLike) -> np.dtype:
-    """The dtype as a NumPy dtype. Raises ValueError for a dtype that is not floating or that the
-    configuration of JAX does not enable."""
-    floating = checks.floating_dtype(None if dtype is float else dtype)
-    if jax.dtypes.canonicalize_dtype(floating) != floating:
-        raise ValueError(
-            f'a stream of {floating.name} numbers needs jax.config.update("jax_enable_x64", True)'
-            " before anything else."
-        )
-    return floating

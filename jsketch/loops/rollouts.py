@@ -256,13 +256,11 @@ def _rollout_over_box(
     """`rollout` over a box, with an objective as in `problems.on_box`."""
     box = checked_box(box)
     roots = Roots(*jax.random.split(key, 4))
-    checks.objective(
-        objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem
-    )
+    checks.objective(objective, box.lower, roots.problem)
     value = getattr(objective, "value", None)
 
-    def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
-        """(y [B], value [B]) of a query; the loop is over the slots in use only."""
+    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
+        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
 
         def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
             x, (y, values) = query.x[i], results
@@ -270,11 +268,8 @@ def _rollout_over_box(
             return y, values if value is None else put(values, i, value(x))
 
         empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
-        return lax.fori_loop(0, query.size, evaluate_slot, (empty, empty))
-
-    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
-        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
-        y, noiseless = evaluate(query, t)
+        # only the slots in use are evaluated
+        y, noiseless = lax.fori_loop(0, query.size, evaluate_slot, (empty, empty))
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
         return state, query, y, noiseless, info
 

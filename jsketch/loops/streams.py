@@ -180,11 +180,8 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
         dictionary_size = jnp.broadcast_to(info.dictionary_size, (block,))
         new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), dictionary_size)
         # the next blocks overwrite the entries after `done`
-        forecasts = jax.tree.map(
-            lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
-            run.forecasts,
-            new,
-        )
+        write = partial(lax.dynamic_update_slice_in_dim, start_index=run.t, axis=0)
+        forecasts = jax.tree.map(write, run.forecasts, new)
         return replace(
             run,
             state=state,
@@ -194,9 +191,8 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
             nonfinite=run.nonfinite | info.nonfinite,
         )
 
-    run = lax.while_loop(
-        lambda run: any_over_vmap(_unfinished(run)), step, replace(resume, forecasts=padded)
-    )
+    start = replace(resume, forecasts=padded)
+    run = lax.while_loop(lambda run: any_over_vmap(_unfinished(run)), step, start)
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
 
