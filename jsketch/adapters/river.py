@@ -27,6 +27,10 @@ class RiverRegressor(base.Regressor):
     name, which is also the order of the lengthscales of an ARD kernel. A label of NaN or None is
     missing. If the names differ, a label is infinite or an input is not finite, the methods raise
     ValueError and learn nothing.
+
+        model = RiverRegressor(online.PKAWV(sketch.Taylor(inputs=2, degree=4)))
+        model.learn_one({"a": 0.1, "b": 0.5}, 1.0)
+        model.predict_one({"a": 0.2, "b": 0.4})
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):

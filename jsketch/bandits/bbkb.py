@@ -24,7 +24,13 @@ from jsketch.warn import warn
 
 @struct.dataclass
 class BBKB(SketchedBandit):
-    """BBKB over finite arms. A round is a batch and one refresh of the posterior."""
+    """BBKB over finite arms. A round is a batch and one refresh of the posterior.
+
+    Example:
+
+        bandit = BBKB(kernels.Gaussian(1.0), noise_std=0.1, ratio=2.0)
+        run(bandit, problem, jax.random.key(0), 100).trace.batch_size  # [100]
+    """
 
     width: widths.Width = widths.bbkb_code
     # C >= 1, the factor by which a variance may shrink within a batch; with 1 a batch is one pull

@@ -17,7 +17,13 @@ from jsketch.types import PRNGKey, Query
 @struct.dataclass
 class BKB(SketchedBandit):
     """BKB over finite arms. A round is one evaluation and one refresh of the posterior, which costs
-    O((A + n) m^2 + m^3) for n distinct pulled arms."""
+    O((A + n) m^2 + m^3) for n distinct pulled arms.
+
+        bandit = BKB(kernels.Gaussian(1.0), noise_std=0.1)
+        state = bandit.init(Arms(features), jax.random.key(0))
+        query = bandit.ask(state, jax.random.key(1))
+        state, info = bandit.tell(state, query, mean_reward[query.index], jax.random.key(2))
+    """
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows = state.domain.rows

@@ -23,7 +23,12 @@ from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 @struct.dataclass
 class GPUCB(ExactBandit):
-    """Exact GP-UCB over finite arms. Repeated pulls of an arm do not enlarge the state."""
+    """Exact GP-UCB over finite arms. Repeated pulls of an arm do not enlarge the state.
+
+    Example:
+
+        run(GPUCB(kernels.Gaussian(1.0), noise_std=0.1), problem, jax.random.key(0), 100)
+    """
 
 
 @struct.dataclass

@@ -27,7 +27,8 @@ def discount_mixture(forecaster: Any, discounts: Any, bound: ArrayLike, **option
     """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
     unknown speed. `bound` and `options` are as in `online.Mixture`.
 
-        discount_mixture(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
+        forecaster = DiscountedPKAWV(sketch.Taylor(inputs=2, degree=4), renew=True)
+        mixture = discount_mixture(forecaster, [0.9, 0.99, 0.999, 1], bound=1.0)
     """
     return Mixture(forecaster, {"discount": jnp.asarray(discounts, float)}, bound, **options)
 

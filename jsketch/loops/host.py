@@ -102,6 +102,13 @@ def drive(
     another process. Raises FloatingPointError over arms if the posterior is not finite. An
     exception that ends the run, such as one of the objective or KeyboardInterrupt, has the finished
     evaluations in its attribute `driven`.
+
+        def measure(arms):
+            return -np.abs(features[arms, 0] - 0.3)
+
+        bandit = bandits.BBKB(kernels.Gaussian(1.0), noise_std=0.1)
+        result = drive(bandit, measure, Arms(features), jax.random.key(0), 30)
+        result.best  # (an arm, its reward)
     """
     checks.horizon(horizon)
     key = checks.one_key(key=key)

@@ -57,6 +57,10 @@ class Live:
     infinite, the methods raise ValueError and change nothing. If `learn` or `predict_learn` makes
     the state infinite or NaN, the state is lost: this call and all later ones raise a
     FloatingPointError, and a file that was saved before is not overwritten.
+
+        stream = Live(online.PKAWV(sketch.Taylor(inputs=2, degree=4)), 2, jax.random.key(0))
+        for x, y in zip(xs, ys):
+            prediction = stream.predict_learn(x, y)
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):

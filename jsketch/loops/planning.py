@@ -69,6 +69,7 @@ def plan(
     Raises ValueError for static mistakes, as `init` does, and if the memory is too small.
 
     Example:
+
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
     """
     checks.component("the algorithm", bandit, pytree=True)

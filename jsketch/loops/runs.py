@@ -100,6 +100,11 @@ def run(
     posterior is not finite; RuntimeError if the algorithm returns an empty query before the
     horizon. Warns of batches that end at their capacity, and if rounding may have changed
     variances.
+
+        bandit = bandits.BBKB(kernels.Gaussian(1.0), noise_std=0.1)
+        problem = problems.finite_arms(features, mean_reward, noise_std=0.1)
+        result = run(bandit, problem, jax.random.split(jax.random.key(0), 3), 100)
+        result.trace.regret.cumsum(1)  # [3, 100]
     """
     checks.horizon(horizon)
     checks.positive_integer(reports=reports, workers=workers)

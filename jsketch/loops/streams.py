@@ -238,6 +238,10 @@ def prequential(
     ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
     pairs with other numbers of inputs and the state of another forecaster. Raises
     FloatingPointError for an infinite label, and if a prediction or the state is not finite.
+
+        forecaster = online.PKAWV(sketch.Taylor(inputs=2, degree=4, lengthscale=1.0))
+        forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
+        forecasts.loss.mean()
     """
     predict = partial(_predict, forecaster, key, block=block)
     one_pair = is_pair(examples)

@@ -36,6 +36,9 @@ class KernelAWV(KernelForecaster):
 
     penalize_current  True: AWV. False: kernel ridge regression
     capacity          int, the initial capacity N for labelled examples
+
+        forecaster = KernelAWV(kernels.Gaussian(1.0), regularization=0.1)
+        forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
     penalize_current: bool = struct.field(pytree_node=False, default=True)

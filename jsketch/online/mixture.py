@@ -235,7 +235,13 @@ class Mixture(Forecaster):
 def regularization_mixture(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """The `Mixture` over regularizations [G]; `bound` and `options` are fields of the mixture."""
+    """The `Mixture` over regularizations [G]; `bound` and `options` are fields of the mixture.
+
+    Example:
+
+        forecaster = PKAWV(sketch.Taylor(inputs=2, degree=4, lengthscale=1.0))
+        mixture = regularization_mixture(forecaster, [0.01, 0.1, 1.0], bound=1.0)
+    """
     grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 

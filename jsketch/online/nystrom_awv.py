@@ -59,6 +59,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     remember          False (`ForgettingNystromAWV`): observed inputs are not stored. The state has
                       size O(M^2) for any stream, and an example stays projected on the span at
                       its arrival. The paper has no such algorithm, and its theorems do not apply
+
+        forecaster = NystromAWV(kernels.Gaussian(1.0), 0.1, Sampling(mu=0.1))
+        forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)

@@ -48,6 +48,9 @@ class PKAWV(Forecaster):
     regularization    lam. Predictions have a rounding error of up to 40 eps |z|^2 / lam, and more
                       where a direction first occurs after thousands of examples (`rounding`)
     penalize_current  True: AWV. False: projected kernel ridge regression
+
+        forecaster = PKAWV(sketch.Taylor(inputs=2, degree=4, lengthscale=1.0), regularization=0.1)
+        forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
     features: Any

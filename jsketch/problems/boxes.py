@@ -58,6 +58,12 @@ def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
     box        Box(lower, upper), with bounds [d]
 
     Raises ValueError for an objective that is not a function and for an invalid box.
+
+        def f(x, key):
+            return -((x - 0.3) ** 2).sum() + 0.01 * jax.random.normal(key)
+
+        box = Box(jnp.zeros(2), jnp.ones(2))
+        run(UniformBox(), on_box(f, box), jax.random.key(0), 20).best  # [20]
     """
     if not callable(objective):
         raise ValueError(

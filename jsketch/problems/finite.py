@@ -66,7 +66,10 @@ def _checked_features(features: Any, rewards: Any, name: str) -> Array:
 @struct.checked_names
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
-    shapes, no arms, numbers that are not finite, or negative noise."""
+    shapes, no arms, numbers that are not finite, or negative noise.
+
+        problem = finite_arms(features, np.sin(features.sum(1)), noise_std=0.1)
+    """
     features = _checked_features(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")

@@ -174,6 +174,9 @@ def suggest(
     constant column (with scaling), rows outside the library, values or standard errors that are
     infinite or too large, a batch larger than the number of candidates left, a budget that is used
     up, and distances or predictions that are not finite.
+
+        batch = suggest(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1], batch=8)
+        batch.rows  # [8]
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     if gram is not None:

@@ -233,6 +233,8 @@ def fit(
     and scale to all evaluations, or to the sample if a standard error is above 0. If there are
     fewer than 2 values, or all are equal, the model has the default hyperparameters, and `fitted`
     is False. Raises what `suggest` raises.
+
+        model = fit(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1])
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, pending=(), scaling=scaling, errors=errors)

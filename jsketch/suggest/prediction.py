@@ -43,7 +43,11 @@ def predict(
     key: PRNGKey | None = None,
 ) -> Prediction:
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. The arguments
-    are those of `suggest`; raises what `suggest` raises."""
+    are those of `suggest`; raises what `suggest` raises.
+
+        model = fit(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1])
+        predict(features, [3, 14, 15], [0.2, 0.7, 0.1], model).mean  # [A]
+    """
     kernel, arrays, ratio = _kernel_data_and_ratio(candidates, arms, values, model, errors, key)
     mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))

@@ -67,6 +67,8 @@ class GPBandit(struct.Settings):
                  of the acquisition function is often narrow. False: all candidates are uniform
     starts       int, number of ascents from the best candidates of each half
     steps        int, steps of each ascent
+
+        run(GPBandit(acquisition="ucb"), problems.on_box(f, box), jax.random.key(0), 12).best
     """
 
     kernel: Any = Matern()

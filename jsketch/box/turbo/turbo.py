@@ -71,6 +71,8 @@ class Turbo(struct.Settings):
     initial points are uniform and divided among regions, failures are counted in evaluations, the
     last input may be the only perturbed one, and more than 2000 candidates use Fourier features in
     place of a Lanczos factor of rank 100.
+
+        run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).best
     """
 
     kernel: Any = Matern()
