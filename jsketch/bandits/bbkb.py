@@ -68,7 +68,8 @@ class BBKB(SketchedBandit):
                 '"guaranteed" only (THEORY 5.4).'
             )
         state = super().init(domain, key, data=data)
-        checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
+        # the arms of a query and their rewards
+        checks.memory(2 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
             return state
         checks.arm_numbers(state.domain, initial=self.initial)

@@ -53,7 +53,7 @@ def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
     if unknown:
         raise ValueError(
             f"'{unknown[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, lower-case"
-            " letters and other letters have no properties. Use --sequence, not --protein."
+            " letters and other letters have no properties."
         )
     table = np.array([RESIDUES[letter] for letter in distinct])[index]
     varies = np.ptp(table, axis=0) > 0

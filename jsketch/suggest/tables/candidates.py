@@ -493,7 +493,8 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
         try:
             properties = residues.properties(site)
         except ValueError as error:
-            raise ValueError(f"{table.path}, column '{name}', site {label}: {error}") from error
+            where = f"{table.path}, column '{name}', site {label}"
+            raise ValueError(f"{where}: {error} Use --sequence, not --protein.") from error
         for property_name, column in properties.items():
             features.append(Feature(f"{label} {property_name}", "numbers", column[:, None]))
     if not features:
