@@ -77,10 +77,8 @@ def test_frequent_directions_match_dense_matrices():
     np.testing.assert_allclose(inverse, np.linalg.solve(dense, x))
     half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
     np.testing.assert_allclose(half, np.linalg.solve(dense, x))
-    np.testing.assert_allclose(
-        projection.variance(sketch, points, LAM),
-        np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points),
-    )
+    variance = np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points)
+    np.testing.assert_allclose(projection.variance(sketch, points, LAM), variance)
     logdet = np.linalg.slogdet(dense / LAM)[1]
     np.testing.assert_allclose(projection.logdet(sketch, LAM), logdet, rtol=1e-10)
 

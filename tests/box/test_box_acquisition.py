@@ -12,15 +12,13 @@ from jsketch.box import GPBandit, acquisition, regression
 
 NEGATIVE_Z = -np.array([1e-3, 0.1, 0.9, 2, 4.999, 5.001, 8, 20, 38, 40, 300, 1e4, 1e8])
 NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
+REFERENCES = {
+    acquisition.log_expected_improvement: log_excess,
+    acquisition.log_probability_of_improvement: log_cdf,
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "reference"),
-    [
-        (acquisition.log_expected_improvement, log_excess),
-        (acquisition.log_probability_of_improvement, log_cdf),
-    ],
-)
+@pytest.mark.parametrize(("function", "reference"), REFERENCES.items())
 def test_log_ei_and_log_pi_are_accurate_in_both_tails(function, reference):
     z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
     values = jax.jit(function)(mean=jnp.asarray(z), variance=jnp.ones(len(z)), threshold=0.0)
@@ -50,13 +48,9 @@ def test_gradients_of_log_ei_and_log_pi_are_accurate_in_both_tails():
 def test_values_and_gradients_are_finite_in_the_default_dtype():
     dtype = jnp.zeros(()).dtype
     z = jnp.asarray(np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z]), dtype)
-    for function in (
-        acquisition.log_expected_improvement,
-        acquisition.log_probability_of_improvement,
-    ):
-        value, slope = jax.vmap(
-            jax.value_and_grad(lambda z, f=function: f(z, jnp.ones((), dtype), 0.0))
-        )(z)
+    one = jnp.ones((), dtype)
+    for function in REFERENCES:
+        value, slope = jax.vmap(jax.value_and_grad(lambda z, f=function: f(z, one, 0.0)))(z)
         assert value.dtype == slope.dtype == dtype
         assert np.isfinite(value).all() and np.isfinite(slope).all()
 
@@ -71,9 +65,8 @@ def test_ei_and_pi_use_the_best_value_plus_the_margin_and_ucb_uses_the_width():
 
     @jax.jit
     def posterior_and_scores(u, y, mask, points):
-        posterior = regression.condition(
-            kernels.Gaussian(), numbers, regression.standardized(u, y, mask)
-        )
+        data = regression.standardized(u, y, mask)
+        posterior = regression.condition(kernels.Gaussian(), numbers, data)
         names = GPBandit.choices["acquisition"]
         scores = {name: bandit.replace(acquisition=name).score(posterior)(points) for name in names}
         return regression.predict(posterior, points), scores

@@ -17,6 +17,7 @@ from jsketch.box import GPBandit, fit, regression
 from jsketch.box.gp.fit import LogNormal, Prior
 from jsketch.problems import boxes
 
+KEY = jax.random.key(0)
 KERNELS = {"matern": (kernels.Matern(), SklearnMatern), "gaussian": (kernels.Gaussian(), RBF)}
 BOUNDS = fit.Bounds(lengthscale=(1e-2, 1e2), outputscale=(1e-3, 1e3), noise=(1e-6, 1e1))
 HYPERPARAMETERS = regression.Hyperparameters(jnp.array([0.4, 0.9]), jnp.array(1.7), jnp.array(0.02))
@@ -47,15 +48,10 @@ def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
         numbers, value = fit_jit(kernel, data, BOUNDS, start, jax.random.key(seed), **options)
 
         smoothness = {} if name == "gaussian" else {"nu": 2.5}
-        family = ConstantKernel(1.0, BOUNDS.outputscale) * sklearn_kernel(
-            np.full(d, 0.5), BOUNDS.lengthscale, **smoothness
-        )
-        model = GaussianProcessRegressor(
-            family + WhiteKernel(0.01, BOUNDS.noise),
-            alpha=0,
-            n_restarts_optimizer=2,
-            random_state=seed,
-        )
+        shape = sklearn_kernel(np.full(d, 0.5), BOUNDS.lengthscale, **smoothness)
+        family = ConstantKernel(1.0, BOUNDS.outputscale) * shape + WhiteKernel(0.01, BOUNDS.noise)
+        settings = dict(alpha=0, n_restarts_optimizer=2, random_state=seed)
+        model = GaussianProcessRegressor(family, **settings)
         model.fit(np.asarray(data.u[:n]), np.asarray(data.y[:n]))
         assert float(value) >= model.log_marginal_likelihood_value_ - 1e-6, seed
 
@@ -67,9 +63,7 @@ def test_the_fit_is_at_least_as_likely_as_that_of_scikit_learn():
 def test_a_warm_start_never_lowers_the_likelihood():
     """A fit of one step from the hyperparameters of a fit has no smaller likelihood."""
     data, kernel = observations(), kernels.Matern()
-    numbers, value = fit_jit(
-        kernel, data, BOUNDS, HYPERPARAMETERS, jax.random.key(0), restarts=3, steps=60
-    )
+    numbers, value = fit_jit(kernel, data, BOUNDS, HYPERPARAMETERS, KEY, restarts=3, steps=60)
     _, later_value = fit_jit(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
     assert float(later_value) >= float(value) - 1e-6
 
@@ -87,9 +81,7 @@ def test_fits_of_degenerate_data_are_finite(case):
     u = u.at[8:].set(u[:8]) if case == "twice" else u  # the same points with other values
     data = regression.standardized(u, y, mask)
     start = fit.default_start(BOUNDS, 2, u.dtype)
-    numbers, value = fit_jit(
-        kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
-    )
+    numbers, value = fit_jit(kernels.Matern(), data, BOUNDS, start, KEY, restarts=1, steps=30)
     mean, variance = regression.predict(regression.condition(kernels.Matern(), numbers, data), u)
     for leaf in jax.tree.leaves((numbers, value, mean, variance)):
         assert leaf.dtype == u.dtype and np.isfinite(leaf).all()
@@ -119,10 +111,9 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = regression.condition(KERNELS[name][0], HYPERPARAMETERS, data)
-    draw = jax.jit(
-        jax.vmap(lambda key: regression.draw(posterior, points, key, n_draws=1, frequencies=32)[0])
-    )
-    draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
+    options = dict(n_draws=1, frequencies=32)
+    draw = jax.jit(jax.vmap(lambda key: regression.draw(posterior, points, key, **options)[0]))
+    draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     mean, covariance = (np.asarray(part) for part in regression.joint_posterior(posterior, points))
     # the fourth moments of a mixture over frequencies are larger than those of normal draws
     check_law(draws, mean, covariance, mean_errors=5, covariance_errors=8)
@@ -135,9 +126,8 @@ def test_the_smallest_capacity_gives_the_posterior_of_all_slots():
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
 
     def moments(data):
-        return regression.predict(
-            regression.condition(kernels.Matern(), HYPERPARAMETERS, data), points
-        )
+        posterior = regression.condition(kernels.Matern(), HYPERPARAMETERS, data)
+        return regression.predict(posterior, points)
 
     moments_in_few_slots = jax.jit(lambda d: regression.at_smallest_capacity(d, moments))
     chex.assert_trees_all_close(moments_in_few_slots(data), jax.jit(moments)(data), rtol=1e-9)
@@ -181,9 +171,7 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
     data = regression.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default_start(fit.Bounds(), 2, data.y.dtype)
     options = dict(restarts=1, steps=40, prior=PRIOR)
-    numbers, value = fit_jit(
-        kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), **options
-    )
+    numbers, value = fit_jit(kernels.Gaussian(), data, fit.Bounds(), start, KEY, **options)
     np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
     assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)
     assert float(numbers.noise) == pytest.approx(np.exp(-5), rel=1e-4)

@@ -95,9 +95,8 @@ def test_all_optimisers_have_the_same_initial_points():
     for design in designs[1:]:  # programs may round differently
         np.testing.assert_allclose(design, designs[0], rtol=1e-13)
     # a longer design has the same first points
-    nine_points = history.initial_points(
-        BOX, loops.rollouts.Roots(*jax.random.split(KEY, 4)).init, 9
-    )
+    init_key = loops.rollouts.Roots(*jax.random.split(KEY, 4)).init
+    nine_points = history.initial_points(BOX, init_key, 9)
     np.testing.assert_allclose(nine_points[:INITIAL], designs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
     assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(designs[0])).all()
@@ -209,17 +208,14 @@ def test_invalid_objectives_are_refused(loop):
         (lambda x: x.sum(), r"a function of \(x, key\); its arguments are \(x\)"),
         (VectorValued(), r"value must return one number, .*shape \(1,\)"),
     ]
-    check_refusals(
-        (partial(loop, UniformBox(), problems.on_box(objective, BOX), KEY, 3), words)
-        for objective, words in rows
-    )
+    wrong = [(problems.on_box(objective, BOX), words) for objective, words in rows]
+    check_refusals((partial(loop, UniformBox(), one, KEY, 3), words) for one, words in wrong)
 
 
 def test_objectives_may_return_integers_and_booleans():
     for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
-        run = jax.eval_shape(
-            lambda f=objective: loops.rollout(UniformBox(), problems.on_box(f, BOX), KEY, 3)
-        )
+        problem = problems.on_box(objective, BOX)
+        run = jax.eval_shape(lambda p=problem: loops.rollout(UniformBox(), p, KEY, 3))
         assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
     # lists of integers are a box
     problem = problems.on_box(lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]))

@@ -291,16 +291,9 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
         return jnp.concatenate([jnp.sin(frequencies * x), jnp.cos(frequencies * x)])
 
     linear = Parametric(lambda key, x: jnp.zeros(8, x.dtype), lambda w, x: w @ waves(x))
-    optimizer = GOUCB(
-        model=linear,
-        schedule=balls.OFUL(norm_bound=float(jnp.linalg.norm(truth)), noise_std=0.0),
-        regularization=0.1,
-        initial=1,
-        starts=32,
-        steps=100,
-        oracle=FIXED,
-        **PAPER,
-    )
+    schedule = balls.OFUL(norm_bound=float(jnp.linalg.norm(truth)), noise_std=0.0)
+    options = dict(regularization=0.1, initial=1, starts=32, steps=100, oracle=FIXED)
+    optimizer = GOUCB(model=linear, schedule=schedule, **options, **PAPER)
     grid, model = jnp.linspace(-2, 2, 4001)[:, None], flatten(linear, jnp.zeros(1))
     maximum = jax.vmap(partial(linear.apply, truth))(grid).max()
     problem = boxes.BoxProblem(line, maximum, jnp.zeros(1), 0.0, partial(linear.apply, truth))
@@ -341,15 +334,10 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
     lam, horizon = 2.0, 7
     truth, w0 = jnp.array(truth), jnp.array(w0)
     beta = 3 * lam * float(jnp.square(truth - w0).sum())
-    optimizer = GOUCB(
-        model=Parametric(lambda key, x: w0, hill),
-        schedule=jax.tree_util.Partial(lambda step: jnp.asarray(beta)),
-        regularization=lam,
-        initial=1,
-        candidates=128,
-        oracle=FIXED,
-        **PAPER,
-    )
+    schedule = jax.tree_util.Partial(lambda step: jnp.asarray(beta))
+    options = dict(regularization=lam, initial=1, candidates=128, oracle=FIXED)
+    hill_from_w0 = Parametric(lambda key, x: w0, hill)
+    optimizer = GOUCB(model=hill_from_w0, schedule=schedule, **options, **PAPER)
     model, value = flat_model(optimizer, LINE), jax.vmap(partial(hill, truth))
     maximum = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
 

@@ -16,14 +16,8 @@ from jsketch.box.go_ucb.model import Network, Parametric, flatten
 from jsketch.problems import boxes
 from jsketch.types import Box
 
-SMALL = GOUCB(
-    model=Network(hidden=4),
-    initial=3,
-    candidates=16,
-    starts=4,
-    steps=10,
-    oracle=models.LevenbergMarquardt(steps=5, restarts=2),
-)
+LM = models.LevenbergMarquardt(steps=5, restarts=2)
+SMALL = GOUCB(model=Network(hidden=4), initial=3, candidates=16, starts=4, steps=10, oracle=LM)
 PROBLEM = boxes.styblinski_tang(3)
 HORIZON = 12
 
@@ -64,9 +58,8 @@ def test_single_precision_resolves_small_deviations():
     """Values near 1000 have a deviation of 0.5. The scale of equal values is 1."""
     box = jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain)
     state = SMALL.init(box, KEY, horizon=4)
-    past = state.history.replace(
-        y=jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32), ok=jnp.ones(4, bool)
-    )
+    y = jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32)
+    past = state.history.replace(y=y, ok=jnp.ones(4, bool))
     assert float(history.standard_scaling(state.box, past).deviation) == 0.5
     equal = past.replace(y=jnp.full(4, 0.1, jnp.float32))
     assert float(history.standard_scaling(state.box, equal).deviation) == 1
@@ -80,10 +73,8 @@ def test_a_loss_that_overflows_is_reported():
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         state, info = TELL(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
         assert info.diverged
-    initial_parameters = flatten(optimizer.model, PROBLEM.domain.lower).draw(
-        jax.random.split(KEY)[0]
-    )
-    chex.assert_trees_all_equal(state.centre, state.w0, initial_parameters)
+    model = flatten(optimizer.model, PROBLEM.domain.lower)
+    chex.assert_trees_all_equal(state.centre, state.w0, model.draw(jax.random.split(KEY)[0]))
 
 
 def _minus_norm(w, x):
@@ -95,6 +86,7 @@ TRUTH = jnp.array([0.7, 1.8])
 MINUS_NORM = Parametric(
     lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _minus_norm
 )
+WITH_MINUS_NORM = SMALL.replace(model=MINUS_NORM, reach=1.0, standardize=False)
 SQUARE = Box(-jnp.ones(2), jnp.ones(2))  # contains the origin, where the gradient is NaN
 VARIANTS = {
     "ball": dict(acquisition="ball"),
@@ -113,9 +105,7 @@ def _minus_norm_at(x):
 def test_a_point_without_a_finite_gradient_is_excluded(name):
     """The gradient row of the point is zero, the fit uses the other points, and the next query is
     another point."""
-    optimizer = SMALL.replace(
-        model=MINUS_NORM, reach=1.0, standardize=False, initial=6, **VARIANTS[name]
-    )
+    optimizer = WITH_MINUS_NORM.replace(initial=6, **VARIANTS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = ASK(optimizer, state, KEY)
     query = query.replace(x=query.x.at[1].set(0.0))
@@ -159,7 +149,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
 def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point is the origin, a corner of the box, to which ascent is clipped."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
-    optimizer = SMALL.replace(model=MINUS_NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
+    optimizer = WITH_MINUS_NORM.replace(steps=30, rate=0.3)
     with warnings.catch_warnings(record=True) as warnings_list:
         warnings.simplefilter("always")
         if drive:
@@ -168,9 +158,8 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
             problem = problems.on_box(lambda x, key: _minus_norm_at(x), corner)
             run = loops.run(optimizer, problem, KEY, HORIZON)
     assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
-    assert [str(w.message).partition(" of the model ")[0] for w in warnings_list] == [
-        "values, gradients or parameters"
-    ]
+    parts = [str(w.message).partition(" of the model ")[0] for w in warnings_list]
+    assert parts == ["values, gradients or parameters"]
 
 
 @pytest.mark.slow

@@ -34,9 +34,8 @@ def test_equal_steps_on_a_log_scale_have_equal_ratios():
 
 
 def test_encode_returns_middles_of_intervals_for_names_in_any_order():
-    np.testing.assert_allclose(
-        SPACE.encode(dict(reversed(VALUES.items()))), [5, 5, 10 * 1.5 / 7, 5, 7.5], rtol=1e-12
-    )
+    encoded = SPACE.encode(dict(reversed(VALUES.items())))
+    np.testing.assert_allclose(encoded, [5, 5, 10 * 1.5 / 7, 5, 7.5], rtol=1e-12)
     np.testing.assert_allclose(SPACE.encode(VALUES | {"depth": np.int32(8)})[2], 10 * 6.5 / 7)
 
 
@@ -61,6 +60,7 @@ def encode(**changes):
     return SPACE.encode(VALUES | changes)
 
 
+INVALID_RANGES = (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
 INVALID_CALLS = [
     (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
     (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
@@ -90,10 +90,7 @@ INVALID_CALLS = [
     (lambda: encode(colour="red"), "unknown hyperparameters: colour; the space has rate, momentum"),
     (lambda: SPACE.encode([0.1]), "hyperparameters must be a mapping from names, {'rate': ...};"),
     (lambda: SPACE.encode(dict(rate=0.1)), "missing hyperparameters: momentum, depth, loss, boot"),
-    *(
-        (lambda given=given: Space(depth=given), "depth: a range is")
-        for given in (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
-    ),
+    *((lambda given=given: Space(depth=given), "depth: a range is") for given in INVALID_RANGES),
 ]
 
 

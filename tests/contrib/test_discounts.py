@@ -45,9 +45,8 @@ def run_in_parts(forecaster, xs, ys):
     state, predictions = None, []
     for first in range(0, len(ys), PART):
         part = slice(first, first + PART)
-        forecasts, state = loops.prequential(
-            forecaster, (xs[part], ys[part]), KEY, state=state, first=first, block=7
-        )
+        options = dict(state=state, first=first, block=7)
+        forecasts, state = loops.prequential(forecaster, (xs[part], ys[part]), KEY, **options)
         predictions.append(forecasts.prediction)
     return np.concatenate(predictions), state
 
@@ -78,11 +77,9 @@ def test_the_exact_forecaster_is_the_weighted_least_squares():
     ys = with_value(ys, UNLABELLED, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
     z = vectors * np.sqrt(np.maximum(values, 0))
+    exact = DiscountedKernelAWV(kernels.Gaussian(0.4), LAM, discount=GAMMA, capacity=64)
     for awv in (True, False):
-        forecaster = DiscountedKernelAWV(
-            kernels.Gaussian(0.4), LAM, penalize_current=awv, discount=GAMMA, capacity=64
-        )
-        predictions, state = run_in_parts(forecaster, xs, ys)
+        predictions, state = run_in_parts(exact.replace(penalize_current=awv), xs, ys)
         np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA, awv), atol=1e-8)
     assert int(state.used) == len(ys) - len(UNLABELLED)
 
@@ -92,13 +89,10 @@ def test_a_discount_of_one_changes_nothing():
     xs, ys = examples()
     ys = with_value(ys, UNLABELLED, np.nan)
     kernel = kernels.Gaussian(0.4)
-    for pair in (
-        (online.PKAWV(TAYLOR, LAM), AWV.replace(discount=1.0)),
-        (
-            online.KernelAWV(kernel, LAM, capacity=64),
-            DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64),
-        ),
-    ):
+    exact = online.KernelAWV(kernel, LAM, capacity=64)
+    discounted_exact = DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64)
+    pairs = (online.PKAWV(TAYLOR, LAM), AWV.replace(discount=1.0)), (exact, discounted_exact)
+    for pair in pairs:
         (predictions, state), (discounted, end) = (run_in_parts(one, xs, ys) for one in pair)
         np.testing.assert_array_equal(discounted, predictions)
         np.testing.assert_array_equal(end.inverse, state.inverse)

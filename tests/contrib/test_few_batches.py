@@ -15,9 +15,8 @@ LENGTHSCALE, LAM, T, A, NOISE, NORM = 0.4, 0.05, 60, 30, 0.2, 1.5
 X = np.random.default_rng(0).uniform(0, 2, (A, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)
 F = GRAM[:, 3] * NORM
-COMMON = dict(
-    kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=NOISE, norm_bound=NORM
-)
+KERNEL = kernels.Gaussian(LENGTHSCALE)
+COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM)
 BANDIT = BatchedExploration(**COMMON, horizon=T, capacity=A)
 
 

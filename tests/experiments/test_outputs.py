@@ -134,10 +134,8 @@ def test_files_that_are_no_results_are_left_alone(tmp_path):
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path):
-    with (
-        files.lock_folder(tmp_path),
-        pytest.raises(ValueError, match="being written by another process"),
-    ):
+    words = "being written by another process"
+    with files.lock_folder(tmp_path), pytest.raises(ValueError, match=words):
         session(tmp_path)
     session(tmp_path)
 

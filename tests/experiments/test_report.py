@@ -92,11 +92,10 @@ def checked_page(out):
 def test_a_claim_is_judged_by_all_of_its_cases(tmp_path, decisions, verdict, note):
     store.write_json(tmp_path / "part" / "summary.json", {})
     names = [str(i) if len(decisions) > 1 else "" for i in range(len(decisions))]
+    findings = [claims.Finding("a number", holds, "a note") for holds in decisions]
     cases = tuple(
-        claims.Case(
-            "part", lambda _, holds=holds: claims.Finding("a number", holds, "a note"), name
-        )
-        for holds, name in zip(decisions, names, strict=True)
+        claims.Case("part", lambda _, finding=finding: finding, name)
+        for finding, name in zip(findings, names, strict=True)
     )
     claim = claims.Claim("Figure", "so", "if", "why", cases, cause="the cause")
     numbers = tuple(f"{name}: a number" if name else "a number" for name in names)

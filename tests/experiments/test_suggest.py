@@ -182,10 +182,8 @@ def test_distances_in_reasons_and_maps_are_those_of_the_kernel():
     plane = x[:, :2] @ random.standard_normal((2, 5))
     points, share = pictures.principal_components(plane)
     assert share == pytest.approx(1)
-    np.testing.assert_allclose(
-        np.linalg.norm(points[0] - points[1:], axis=1),
-        np.linalg.norm(plane[0] - plane[1:], axis=1),
-    )
+    distances = [np.linalg.norm(x[0] - x[1:], axis=1) for x in (points, plane)]
+    np.testing.assert_allclose(*distances)
 
 
 def test_requests_that_cannot_be_met_are_refused(tmp_path):
@@ -220,9 +218,8 @@ def test_errors_about_columns_suggest_a_name_or_an_option(tmp_path):
     (tmp_path / "blank.csv").write_text(f"\n{text}")
     with pytest.raises(ValueError, match="blank.csv, row 1: it is empty; it needs the column"):
         inputs.read(parse([str(tmp_path / "blank.csv"), *call[1:], "Yield [%]"]))
-    with pytest.raises(
-        ValueError, match="'remark': the value is missing; --ignore \"remark\" leaves"
-    ):
+    words = "'remark': the value is missing; --ignore \"remark\" leaves"
+    with pytest.raises(ValueError, match=words):
         inputs.read(parse([*call, "Yield [%]"]))
     assert len(inputs.read(parse([*call, "Yield [%]", "--ignore", "remark"])).goals) == 2
 
@@ -333,9 +330,8 @@ def test_conditions_that_differ_from_those_of_the_sheet_are_refused(tmp_path, mo
     marked.to_excel(tmp_path / "sheet-batch1.xlsx", index=False)
     next_call = "sheet-batch1.xlsx", "--observations", "next.xlsx"
     if not has_ids:
-        with pytest.raises(
-            ValueError, match="row 2, column 'size': it is .* if the rows were moved"
-        ):
+        words = "row 2, column 'size': it is .* if the rows were moved"
+        with pytest.raises(ValueError, match=words):
             suggest_in(tmp_path, monkeypatch, *next_call)
         return
     suggest_in(tmp_path, monkeypatch, *next_call)
@@ -416,10 +412,8 @@ def test_every_call_finds_the_same_separator(tmp_path, monkeypatch):
     frame.to_csv(tmp_path / "sheet.csv", index=False, sep=";", decimal=",")
     frame[:10].to_csv(tmp_path / "done.csv", index=False, sep=";", decimal=",")
     monkeypatch.chdir(tmp_path)
-    read = [
-        inputs.read(parse(["sheet.csv", "--value", "Yield, %", *more]))
-        for more in ((), ("--observations", "done.csv"))
-    ]
+    call = ["sheet.csv", "--value", "Yield, %"]
+    read = [inputs.read(parse([*call, *more])) for more in ((), ("--observations", "done.csv"))]
     assert [i.candidates.names for i in read] == [["mass, g", "T, C"]] * 2
     assert [len(i.goals) for i in read] == [12, 12]
 
@@ -521,9 +515,8 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
     assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
-    frame.assign(**{"Yield (%)": ["<5", "n.d.", "1,500", "45 or 46", "7", ""] * 2}).to_csv(
-        tmp_path / "other.csv", index=False
-    )
+    other = frame.assign(**{"Yield (%)": ["<5", "n.d.", "1,500", "45 or 46", "7", ""] * 2})
+    other.to_csv(tmp_path / "other.csv", index=False)
     with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
         suggest_in(tmp_path, monkeypatch, "other.csv")
     # the message has one option for all cells, quoted for every shell
@@ -532,10 +525,8 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     readings = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
     suggest_in(tmp_path, monkeypatch, "other.csv", *readings, "--out", "read.csv")
     assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
-    done = tables.read_sheet(
-        tmp_path / "other.csv",
-        tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *readings]).read),
-    ).evaluations
+    roles = tables.Roles(results=VALUE[1:], readings=parse(["s.csv", *readings]).read)
+    done = tables.read_sheet(tmp_path / "other.csv", roles).evaluations
     np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 

@@ -122,9 +122,8 @@ def read_molecules(path, words):
 
 def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(
-        ValueError, match=r"--smiles needs RDKit, .* pip install \"jsketch\[smiles\]\""
-    ):
+    words = r'--smiles needs RDKit, .* pip install "jsketch\[smiles\]"'
+    with pytest.raises(ValueError, match=words):
         read_molecules(tmp_path, SMILES)
 
 

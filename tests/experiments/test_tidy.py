@@ -53,10 +53,8 @@ def test_tables_contain_every_number(tmp_path):
             arrays = [run.arrays for run in made_runs if run.config["algorithm"] == name]
             np.testing.assert_array_equal(t, arrays[0]["t"])
             np.testing.assert_array_equal(values, np.stack([a[metric] for a in arrays]))
-    np.testing.assert_array_equal(
-        table.summary["final_regret_ratio"],
-        [float(run.arrays["final_regret_ratio"]) for run in made_runs],
-    )
+    final_ratios = [float(run.arrays["final_regret_ratio"]) for run in made_runs]
+    np.testing.assert_array_equal(table.summary["final_regret_ratio"], final_ratios)
     assert table.summary["batches"].dtype.kind == "i"
 
 

@@ -244,11 +244,8 @@ def check_picks(case, truths, picks):
             score = true.mean + width * np.sqrt(variance)
             deficit = float(np.max(score - slack) - (score[arm] + slack[arm]))
             is_largest = deficit <= 1e-9 * float(np.abs(score).max())
-            r.true(
-                "a pick is a largest score",
-                is_largest,
-                f"pick {slot} is {deficit:.1e} below the largest",
-            )
+            detail = f"pick {slot} is {deficit:.1e} below the largest"
+            r.true("a pick is a largest score", is_largest, detail)
         product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break

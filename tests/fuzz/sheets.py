@@ -135,9 +135,8 @@ class Case:
             # a negative factor changes a scaled number x to 1 - x
             difference = np.abs(actual - expected)
             difference = np.minimum(difference, np.abs(1 - actual - expected)).max()
-            self.report.true(
-                "features in other units", difference <= TOLERANCE, f"differ by {difference:.1e}"
-            )
+            detail = f"differ by {difference:.1e}"
+            self.report.true("features in other units", difference <= TOLERANCE, detail)
 
     def check_changes(self):
         """Checks that permuted rows, more columns, and negated values with --minimize are read
@@ -341,9 +340,8 @@ class Case:
         size = scale * np.abs(batch.mean).max() + scale * batch.std.max()
         for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
             difference = np.abs(scale * a[place] - b).max() / size
-            report.true(
-                f"{name} of candidates", difference <= TOLERANCE, f"differs by {difference:.1e}"
-            )
+            detail = f"differs by {difference:.1e}"
+            report.true(f"{name} of candidates", difference <= TOLERANCE, detail)
         # candidates with equal features may be picked in any order
         group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
         report.same("picks", group[picked], group[expected])

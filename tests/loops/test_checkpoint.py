@@ -158,10 +158,8 @@ def test_drive_loses_no_evaluation_to_an_error(error, with_file, domain, tmp_pat
     resumed_run = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     del calls[2]
     np.testing.assert_array_equal(np.concatenate(calls), whole_run.x.ravel())
-    chex.assert_trees_all_equal(
-        (resumed_run.state, resumed_run.x, resumed_run.y),
-        (whole_run.state, whole_run.x, whole_run.y),
-    )
+    for part in ("state", "x", "y"):
+        chex.assert_trees_all_equal(getattr(resumed_run, part), getattr(whole_run, part))
 
 
 def test_states_and_files_of_another_run_are_refused(tmp_path):
@@ -282,11 +280,8 @@ def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):
     def no_locks(descriptor, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("fcntl.flock", no_locks)
-        with (
-            pytest.warns(UserWarning, match="cannot be locked .*No locks available"),
-            saving.hold(tmp_path / "a", "a run", "wait"),
-        ):
-            saving.write(tmp_path / "b", b"x")
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    words = "cannot be locked .*No locks available"
+    with pytest.warns(UserWarning, match=words), saving.hold(tmp_path / "a", "a run", "wait"):
+        saving.write(tmp_path / "b", b"x")
     assert file_names(tmp_path) == ["a", "b"]

@@ -161,14 +161,15 @@ def test_a_new_example_compiles_nothing():
 def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / "stream"
     loops.Live(TAYLOR, 2, KEY).save(path)
-    for forecaster, words in [
+    rows = [
         (TAYLOR.replace(regularization=0.7), "regularization was 0.5, is 0.7\\."),
         (TAYLOR.replace(features=Taylor(2, 3, 0.8)), "features.degree was 4, is 3\\."),
         (TAYLOR.replace(penalize_current=False), "penalize_current was True, is False"),
         (CASES["fogd"], "forecaster was PKAWV, is FOGD"),
-    ]:
-        with pytest.raises(ValueError, match=f"another run.*{words}"):
-            loops.Live.load(path, forecaster)
+    ]
+    check_refusals(
+        (partial(loops.Live.load, path, f), f"another run.*{words}") for f, words in rows
+    )
     grids = (np.linspace(0.1, end, 17) for end in (1, 2))
     mixture, other_mixture = (online.regularization_mixture(TAYLOR, g, bound=1.0) for g in grids)
     loops.Live(mixture, 2, KEY).save(path)
@@ -381,11 +382,9 @@ def test_chunks_are_converted_to_the_dtype_of_the_first_one():
     pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), ones]
     mixed_dtypes = [f.prediction for f, _ in loops.prequential(forecaster, pieces, KEY)]
     float32_pieces = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
-    for prediction, expected in zip(
-        mixed_dtypes, loops.prequential(forecaster, float32_pieces, KEY), strict=True
-    ):
-        assert prediction.dtype == jnp.float32
-        np.testing.assert_array_equal(prediction, expected[0].prediction)
+    expected = [f.prediction for f, _ in loops.prequential(forecaster, float32_pieces, KEY)]
+    assert {prediction.dtype for prediction in mixed_dtypes} == {jnp.dtype(jnp.float32)}
+    np.testing.assert_array_equal(mixed_dtypes, expected)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="must be finite; example 6 is not, at input 0"):
         list(loops.prequential(forecaster, too_large, KEY))

@@ -217,9 +217,8 @@ def evaluate(arms):
 
 def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     """The bounds hold, and the resumed run evaluates nothing."""
-    run = loops.drive(
-        CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
-    )
+    options = dict(stop=0.2, checkpoint=tmp_path / "lab.run")
+    run = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, **options)
     assert run.stopped and not run.exhausted and 1 < run.t < 60
     width = float(CERTIFIED_BKB.confidence_width(run.state))
     mean, std = np.asarray(run.state.mean), np.sqrt(np.asarray(run.state.variance))
@@ -229,9 +228,7 @@ def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
     shorter = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t - 1)
     assert loops.gap(CERTIFIED_BKB, shorter.state) >= 0.2
-    resumed = loops.drive(
-        CERTIFIED_BKB, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
-    )
+    resumed = loops.drive(CERTIFIED_BKB, pytest.fail, PROBLEM.arms, KEY, 60, **options)
     assert resumed.stopped and resumed.x.tolist() == run.x.tolist()
     longer = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t + 2, state=resumed)
     assert longer.t == run.t + 2 and not longer.stopped

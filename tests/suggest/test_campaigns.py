@@ -98,9 +98,8 @@ def test_shapes_that_do_not_agree_are_refused(earlier):
 def sheets(folder, unit=1.0):
     """Writes a sheet without values, and one of an earlier campaign with a further solvent."""
     solvents = np.resize(["water", "DMF"], 40)
-    pd.DataFrame(
-        dict(id=[f"r{i}" for i in range(40)], T=X[:, 0], c=X[:, 1], solvent=solvents)
-    ).assign(value="").to_csv(folder / "new.csv", index=False)
+    new = dict(id=[f"r{i}" for i in range(40)], T=X[:, 0], c=X[:, 1], solvent=solvents)
+    pd.DataFrame(new).assign(value="").to_csv(folder / "new.csv", index=False)
     old = dict(T=EARLIER_X[:, 0], c=EARLIER_X[:, 1], solvent=np.resize(["water", "DMF", "THF"], 25))
     pd.DataFrame(old).assign(value=unit * truth(EARLIER_X)).to_csv(folder / "old.csv", index=False)
 
@@ -131,14 +130,13 @@ def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
     frame = pd.read_csv(tmp_path / "new.csv").astype({"value": object})
     frame.loc[:11, "value"] = truth(X[:12]).round(3)
     frame.to_csv(tmp_path / "new.csv", index=False)
-    run(
-        tmp_path, "--report", str(tmp_path / "page.html"), "--all-scores", str(tmp_path / "all.csv")
-    )
-    scores = pd.read_csv(tmp_path / "all.csv")
+    report, all_scores = tmp_path / "page.html", tmp_path / "all.csv"
+    run(tmp_path, "--report", str(report), "--all-scores", str(all_scores))
+    scores = pd.read_csv(all_scores)
     assert len(scores) == 40
     error = np.abs(scores.filter(like="predict").iloc[:, 0] - truth(X))
     assert np.median(error) < 0.2
-    page = re.sub('base64,[^"]*', "", (tmp_path / "page.html").read_text())
+    page = re.sub('base64,[^"]*', "", report.read_text())
     assert "water" in page and "THF" not in page
 
 
@@ -148,9 +146,8 @@ def test_the_library_and_the_joined_campaigns_have_the_same_scale(tmp_path):
     wide = np.random.default_rng(1).uniform(-3, 5, size=(400, 2))
     old = dict(T=wide[:, 0], c=wide[:, 1], solvent=np.resize(["water", "DMF"], 400))
     pd.DataFrame(old).assign(value=truth(wide)).to_csv(tmp_path / "old.csv", index=False)
-    read = inputs.read(
-        options.parse([str(tmp_path / "new.csv"), "--also", str(tmp_path / "old.csv")])
-    )
+    call = [str(tmp_path / "new.csv"), "--also", str(tmp_path / "old.csv")]
+    read = inputs.read(options.parse(call))
     joined = np.asarray(read.joined.candidates.features)
     assert len(joined) == 40 + 256
     np.testing.assert_array_equal(read.library.features, joined[:40, :-2])

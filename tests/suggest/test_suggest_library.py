@@ -265,11 +265,8 @@ def test_failures_are_avoided_where_the_option_is_set():
     without, with_option = suggest_batch(**failed), suggest_batch(**failed, failures=True)
     assert without.chance is None and with_option.chance.shape == (B,)
     assert not np.isin([*without.rows, *with_option.rows], best).any()
-    distances = [
-        np.linalg.norm(LIBRARY[suggestion.rows][:, None] - LIBRARY[best], axis=2).min(1).mean()
-        for suggestion in (without, with_option)
-    ]
-    assert distances[1] > distances[0]
+    nearest = np.linalg.norm(LIBRARY[:, None] - LIBRARY[best], axis=2).min(1)
+    assert nearest[with_option.rows].mean() > nearest[without.rows].mean()
     none_failed = suggest_batch(failures=True)
     assert none_failed.rows.tolist() == suggest_batch().rows.tolist() and none_failed.chance is None
 
@@ -432,8 +429,9 @@ def test_candidates_that_are_too_large_for_the_dtype_are_named():
 
 
 NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
-FAR = LIBRARY * [1, 1e200, 1]
+FAR, WORDS = LIBRARY * [1, 1e200, 1], [["a", "b"]] * 9
 TINY, NO_NOISE = np.array([0.7, 1e-300, 2.0]), MODEL._replace(ratio=1e-17)
+REPEATS = dict(arms=[4] * 6, values=range(6))
 # the budget pays only for candidates 0 and 1, which form one group
 PRICES = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
 TWO_CHEAP = dict(same=np.arange(A) < 2, costs=PRICES, budget=20, pending=[])
@@ -446,10 +444,7 @@ def test_mistakes_are_refused():
         (dict(candidates=LIBRARY[:, 0]), r"candidates must be a matrix \[A, d\].*x\[:, None\]"),
         (dict(candidates=LIBRARY[:0]), r"candidates have shape \(0, 3\)"),
         (dict(candidates=NAN_CELL), "row 4, column 1 is nan"),
-        (
-            dict(candidates=[["a", "b"]] * 9),
-            "candidates must be real numbers.*category as one column",
-        ),
+        (dict(candidates=WORDS), "candidates must be real numbers.*category as one column"),
         (dict(candidates=LIBRARY * [1, 1, 0] + [0, 0, 2]), "column 2 .* the same value in every"),
         (dict(columns=[Columns("numbers", 2)]), "widths of columns add up to 2"),
         (dict(columns=[Columns("category", 3)]), "columns 0 to 2 are a category"),
@@ -513,10 +508,7 @@ def test_mistakes_are_refused():
         (dict(candidates=FAR, scaling=False), r"column 1, from -9\..*e\+199 to 9\..*e\+199, whose"),
         (dict(candidates=FAR, scaling=False, arms=[], values=[]), "column 1, from -9"),
         (dict(model=MODEL._replace(scale=5e-324)), "means are NaN.*scale of 4.94066e-324"),
-        (
-            dict(arms=[4] * 6, values=range(6), pending=[], model=NO_NOISE),
-            "not finite: means, stan",
-        ),
+        (dict(**REPEATS, pending=[], model=NO_NOISE), "not finite: means, stan"),
     ]
     check_refusals((partial(suggest, **(given | change)), words) for change, words in rows)
 
@@ -527,4 +519,4 @@ def test_refusals_of_fits_and_predictions():
     with pytest.raises(ValueError, match="column 1, from 0 to 1, whose lengthscale is 1e-300"):
         leave_one_out(*FORTY, MODEL._replace(lengthscale=TINY))
     with pytest.raises(ValueError, match="the posterior is not finite.*ratio of 1e-17"):
-        leave_one_out(LIBRARY, [4] * 6, range(6), NO_NOISE)
+        leave_one_out(LIBRARY, **REPEATS, model=NO_NOISE)

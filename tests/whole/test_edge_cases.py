@@ -6,20 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES, HORIZON, features, problem
-from test_refusals import KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X
+from test_refusals import KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X, begin
 
 from jsketch import Arms, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
 from jsketch.sketch import bless
-from jsketch.types import Box, Evaluations
+from jsketch.types import Box
 
 BANDIT = BKB(KERNEL, capacity=6)
-
-
-def begin(bandit, x=X, data=None):
-    return bandit.init(Arms(x), KEY, data=data)
 
 
 # Accepted forms
@@ -74,7 +70,7 @@ def test_an_indefinite_kernel_is_warned_of_and_has_no_leverage_scores():
 def test_repeated_arms_and_constant_features_are_warned_of():
     x = features()
     with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warnings_list:
-        begin(BKB(KERNEL), jnp.concatenate([x, x[:1]]))
+        BKB(KERNEL).init(Arms(jnp.concatenate([x, x[:1]])), KEY)
     assert warnings_list[0].filename == __file__  # the line of the user
     with pytest.warns(UserWarning, match=r"features \[2\] have the same value"):
         begin(BKB(KERNEL), jnp.concatenate([x, jnp.ones((60, 1))], 1))
@@ -113,7 +109,7 @@ def test_a_traced_arm_that_does_not_exist_is_not_pending():
 def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
     @jax.jit
     def observe_with(dictionary):
-        state = begin(BANDIT, data=Evaluations(ONES, ONES, dictionary))
+        state = begin(BANDIT, pull_counts=ONES, reward_sums=ONES, dictionary=dictionary)
         return state.dictionary.mask.sum(), BANDIT.tell(state, QUERY, jnp.ones(1), KEY)[1].nonfinite
 
     assert [int(value) for value in observe_with(jnp.array([0, 3]))] == [2, 0]

@@ -91,11 +91,8 @@ def test_forecasters_have_the_dtype_of_the_first_example(name):
         return results
 
     x = jnp.zeros(2, jnp.float32)
-    assert_all_float32(
-        jax.eval_shape(
-            one_round, with_float64_numbers(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)
-        )
-    )
+    forecaster = with_float64_numbers(FORECASTERS[name])
+    assert_all_float32(jax.eval_shape(one_round, forecaster, x, np.ones((3, 2)), np.ones(3)))
 
 
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
