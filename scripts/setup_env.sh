@@ -42,6 +42,11 @@ setup_env() {
         [ "$(stamp_of "$PYTHON" 2>/dev/null)" = "$(cat "$VENV/jsketch-stamp")" ]; then
         return 0
     fi
+    if [ -L "$VENV" ]; then
+        echo ".venv is a link to an environment that is not up to date or belongs to another folder:" \
+            "remove the link, and run this again." >&2
+        return 1
+    fi
     local base
     base="$(find_python)"
     if [ -z "$base" ]; then

@@ -82,9 +82,10 @@ def test_the_root_exports_what_its_docstring_lists():
     assert {name for column in columns for name in re.findall(r"\w+", column)} == names
 
 
-@pytest.mark.parametrize("stamped", [False, True])
-def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamped):
-    """The scripts clear only an environment with their own stamp, if the stamp is out of date."""
+@pytest.mark.parametrize("kind", ["of the user", "stamped", "linked"])
+def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, kind):
+    """The scripts clear only an environment with their own stamp, if the stamp is out of date. A
+    link to an environment of another folder is refused."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("")
@@ -93,11 +94,15 @@ def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamp
     for python in (tmp_path / "base", binaries / "python"):  # scripts that record their arguments
         python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
         python.chmod(0o755)
-    if stamped:
+    if kind != "of the user":
         (tmp_path / ".venv/jsketch-stamp").write_text("of another version")
+    if kind == "linked":
+        (tmp_path / ".venv").rename(tmp_path / "environment")
+        (tmp_path / ".venv").symlink_to(tmp_path / "environment")
     command = ["bash", "-c", "source scripts/setup_env.sh"]
     environment = os.environ | dict(JSKETCH_PYTHON=str(tmp_path / "base"))
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     calls = (tmp_path / "calls").read_text()
-    assert (f"-m venv --clear {tmp_path}" in calls) == stamped
-    assert (f"-m venv {tmp_path}" in calls) != stamped
+    assert (f"-m venv --clear {tmp_path}" in calls) == (kind == "stamped")
+    assert (f"-m venv {tmp_path}" in calls) == (kind == "of the user")
+    assert (done.returncode, ".venv is a link" in done.stderr) == (kind == "linked",) * 2
