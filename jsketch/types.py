@@ -104,7 +104,7 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations of the round, failed ones included
     observed: Array  # [] int32, evaluations with a finite reward
-    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    # [] int32, inducing points (or distinct arms, for the exact posterior) of the returned state
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied

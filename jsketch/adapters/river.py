@@ -28,6 +28,8 @@ class RiverRegressor(base.Regressor):
     missing. If the names differ, a label is infinite or an input is not finite, the methods raise
     ValueError and learn nothing.
 
+    Example:
+
         model = RiverRegressor(online.PKAWV(sketch.Taylor(inputs=2, degree=4)))
         model.learn_one({"a": 0.1, "b": 0.5}, 1.0)
         model.predict_one({"a": 0.2, "b": 0.4})

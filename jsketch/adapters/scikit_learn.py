@@ -41,6 +41,8 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     Attributes after learning: `live_`, the stream, and `forecasts_`, the predictions of the last
     `fit` or `partial_fit`, each made before its label was learned.
 
+    Example:
+
         ridge = online.PKAWV(sketch.Taylor(inputs=2, degree=4), penalize_current=False)
         SklearnRegressor(ridge).fit(xs, ys).predict(xs)
     """

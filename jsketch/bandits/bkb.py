@@ -19,6 +19,8 @@ class BKB(SketchedBandit):
     """BKB over finite arms. A round is one evaluation and one refresh of the posterior, which costs
     O((A + n) m^2 + m^3) for n distinct pulled arms.
 
+    Example:
+
         bandit = BKB(kernels.Gaussian(1.0), noise_std=0.1)
         state = bandit.init(Arms(features), jax.random.key(0))
         query = bandit.ask(state, jax.random.key(1))

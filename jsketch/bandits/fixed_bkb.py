@@ -38,6 +38,8 @@ class FixedBKB(SketchedBandit):
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch; `ratio` only
     scales the width.
 
+    Example:
+
         bandit = FixedBKB(kernels.Gaussian(1.0), noise_std=0.1, batch=8, repeat=False)
         state = bandit.init(Arms(features), jax.random.key(0))
         bandit.ask(state, jax.random.key(1)).index  # [8]

@@ -193,6 +193,8 @@ class Category:
 class Space:
     """Named hyperparameters in the order of the inputs. They are given by name,
 
+    Example:
+
         Space(
             momentum=(0.0, 0.99),               # a number
             learning_rate=(1e-4, 1e-1, "log"),  # a number, on a logarithmic scale

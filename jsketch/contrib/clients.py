@@ -203,7 +203,7 @@ class SharedEmbedding(widths.KernelBandit):
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
         domain = Arms(jnp.zeros((slots, dimension), dtype))
-        sketch = sketched.start(domain, kernel, regularization, capacity, key, history=None)
+        sketch = sketched.start(domain, kernel, regularization, capacity, key)
         zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, domain.features.dtype)
         state = EmbeddingState(
             sketch=sketch,

@@ -27,6 +27,8 @@ def discount_mixture(forecaster: Any, discounts: Any, bound: ArrayLike, **option
     """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
     unknown speed. `bound` and `options` are as in `online.Mixture`.
 
+    Example:
+
         forecaster = DiscountedPKAWV(sketch.Taylor(inputs=2, degree=4), renew=True)
         mixture = discount_mixture(forecaster, [0.9, 0.99, 0.999, 1], bound=1.0)
     """

@@ -44,6 +44,8 @@ def chunks(
 ) -> Iterable[Pair]:
     """The pairs (xs, ys) of consecutive examples, for `prequential`.
 
+    Example:
+
         chunks("events.parquet", target="y")
 
     xs      the path of a Parquet or CSV file with a header, whose columns are separated by commas,

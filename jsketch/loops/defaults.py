@@ -38,6 +38,8 @@ def default_forecaster(
     these examples. Raises ValueError for fewer than 20 labelled examples, and FloatingPointError
     for an infinite label.
 
+    Example:
+
         from jsketch import chunks, default_forecaster
 
         forecaster = default_forecaster(chunks("events.parquet", target="y"))

@@ -103,6 +103,8 @@ def drive(
     exception that ends the run, such as one of the objective or KeyboardInterrupt, has the finished
     evaluations in its attribute `driven`.
 
+    Example:
+
         def measure(arms):
             return -np.abs(features[arms, 0] - 0.3)
 

@@ -58,6 +58,8 @@ class Live:
     the state infinite or NaN, the state is lost: this call and all later ones raise a
     FloatingPointError, and a file that was saved before is not overwritten.
 
+    Example:
+
         stream = Live(online.PKAWV(sketch.Taylor(inputs=2, degree=4)), 2, jax.random.key(0))
         for x, y in zip(xs, ys):
             prediction = stream.predict_learn(x, y)

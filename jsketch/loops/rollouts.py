@@ -155,9 +155,12 @@ def rollout(
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
 
+    Example:
+
         def regret(lengthscale, key):
             bandit = bandits.BBKB(kernels.Gaussian(lengthscale), noise_std=0.1, capacity=32)
-            return rollout(bandit, problem, key, 100).trace.regret.sum()
+            progress = rollout(bandit, problem, key, 100)
+            return jnp.where(progress.stopped, jnp.nan, progress.trace.regret.sum())
 
         keys = jax.random.split(jax.random.key(0), 3)
         jax.jit(jax.vmap(regret))(jnp.array([0.5, 1.0, 2.0]), keys)  # [3], one program

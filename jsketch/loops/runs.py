@@ -101,6 +101,8 @@ def run(
     horizon. Warns of batches that end at their capacity, and if rounding may have changed
     variances.
 
+    Example:
+
         bandit = bandits.BBKB(kernels.Gaussian(1.0), noise_std=0.1)
         problem = problems.finite_arms(features, mean_reward, noise_std=0.1)
         result = run(bandit, problem, jax.random.split(jax.random.key(0), 3), 100)

@@ -239,6 +239,8 @@ def prequential(
     pairs with other numbers of inputs and the state of another forecaster. Raises
     FloatingPointError for an infinite label, and if a prediction or the state is not finite.
 
+    Example:
+
         forecaster = online.PKAWV(sketch.Taylor(inputs=2, degree=4, lengthscale=1.0))
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
         forecasts.loss.mean()

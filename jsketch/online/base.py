@@ -108,8 +108,8 @@ def join_first(
     posterior: Any,
     rotate: Callable[[Any, newton.Rotation], Any],
 ) -> tuple[newton.Coordinates, Array]:
-    """(the result of `newton.join` for x [d], the first example of a block, and a posterior; the
-    new z [B,M] of the block)."""
+    """(the result of `newton.join` for x [d], the first example of a block, with `posterior` as its
+    state; the new z [B,M] of the block)."""
     dictionary, k, slot = arrival.dictionary, arrival.k, state.dictionary.used
     points = kors.fill_unused(dictionary.points, dictionary.used, x)
     # the column of x in the basis is still zero, so that these z are the old coordinates
@@ -122,7 +122,9 @@ def join_first(
     return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
 
-def checked_example(forecaster: Any, x: Any, size: Callable[..., int], **capacities: int) -> Array:
+def checked_example(
+    forecaster: Any, x: Any, size: Callable[[int], int], **capacities: int
+) -> Array:
     """The array x [d]. Raises ValueError unless the settings are valid and x is one example for
     which the kernel is defined, and if a state with these capacities, which has size(d) numbers,
     exceeds the memory; warns if rounding errors are large."""

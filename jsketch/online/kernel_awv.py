@@ -37,6 +37,8 @@ class KernelAWV(KernelForecaster):
     penalize_current  True: AWV. False: kernel ridge regression
     capacity          int, the initial capacity N for labelled examples
 
+    Example:
+
         forecaster = KernelAWV(kernels.Gaussian(1.0), regularization=0.1)
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """

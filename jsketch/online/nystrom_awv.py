@@ -60,6 +60,10 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
                       size O(M^2) for any stream, and an example stays projected on the span at
                       its arrival. The paper has no such algorithm, and its theorems do not apply
 
+    Example:
+
+        from jsketch.sketch.kors import Sampling
+
         forecaster = NystromAWV(kernels.Gaussian(1.0), 0.1, Sampling(mu=0.1))
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
@@ -207,7 +211,7 @@ class _Sums(NamedTuple):
 
 def _sum_chunks(zeros: _Sums, args: tuple[Any, Array, Array, Array, Array, Array]) -> _Sums:
     """The sums for the coordinates k_I(x_i)^T dual, by chunks of examples; args are (kernel, inputs
-    [N,d], labels [N], number of rows in use [], points [M,d], dual [M])."""
+    [N,d], labels [N] with NaN for a missing one, rows in use [], points [M,d], dual [M])."""
     kernel, inputs, labels, used, points, dual = args
     size = min(CHUNK, len(inputs))
 

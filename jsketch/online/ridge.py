@@ -49,6 +49,8 @@ class PKAWV(Forecaster):
                       where a direction first occurs after thousands of examples (`rounding`)
     penalize_current  True: AWV. False: projected kernel ridge regression
 
+    Example:
+
         forecaster = PKAWV(sketch.Taylor(inputs=2, degree=4, lengthscale=1.0), regularization=0.1)
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """

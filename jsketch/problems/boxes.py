@@ -59,11 +59,13 @@ def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
 
     Raises ValueError for an objective that is not a function and for an invalid box.
 
+    Example:
+
         def f(x, key):
             return -((x - 0.3) ** 2).sum() + 0.01 * jax.random.normal(key)
 
         box = Box(jnp.zeros(2), jnp.ones(2))
-        run(UniformBox(), on_box(f, box), jax.random.key(0), 20).best  # [20]
+        run(UniformBox(), on_box(f, box), jax.random.key(0), 20).best  # [20], the best value so far
     """
     if not callable(objective):
         raise ValueError(

@@ -68,6 +68,8 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
     shapes, no arms, numbers that are not finite, or negative noise.
 
+    Example:
+
         problem = finite_arms(features, np.sin(features.sum(1)), noise_std=0.1)
     """
     features = _checked_features(features, mean_reward, "mean_reward")

@@ -75,6 +75,8 @@ def prequential_in_segments(
 
     Raises what `prequential` raises, and ValueError for a forecaster other than `PKAWV`.
 
+    Example:
+
         forecaster = online.PKAWV(sketch.Taylor(inputs=2, degree=4))
         forecasts, state = scale.prequential_in_segments(forecaster, (xs, ys), key)
     """

@@ -175,6 +175,8 @@ def suggest(
     infinite or too large, a batch larger than the number of candidates left, a budget that is used
     up, and distances or predictions that are not finite.
 
+    Example:
+
         batch = suggest(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1], batch=8)
         batch.rows  # [8]
     """

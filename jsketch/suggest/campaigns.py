@@ -53,6 +53,8 @@ def join_campaigns(
     Of each of c earlier campaigns, a random sample of at most 256 // c values is used. Raises
     ValueError for inconsistent shapes and infinite values, and what `suggest` raises.
 
+    Example:
+
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)
     """

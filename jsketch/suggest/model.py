@@ -234,6 +234,8 @@ def fit(
     fewer than 2 values, or all are equal, the model has the default hyperparameters, and `fitted`
     is False. Raises what `suggest` raises.
 
+    Example:
+
         model = fit(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1])
     """
     key = None if key is None else checks.one_key(key=key)

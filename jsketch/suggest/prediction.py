@@ -45,6 +45,8 @@ def predict(
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. The arguments
     are those of `suggest`; raises what `suggest` raises.
 
+    Example:
+
         model = fit(features, arms=[3, 14, 15], values=[0.2, 0.7, 0.1])
         predict(features, [3, 14, 15], [0.2, 0.7, 0.1], model).mean  # [A]
     """

@@ -160,6 +160,8 @@ def minimize(
     attribute `result`. Raises ValueError for wrong arguments, for a value that is not one number,
     and for a file of another run.
 
+    Example:
+
         from jsketch import Space, minimize
 
         space = Space(x=(-2.0, 2.0), n=(1, 5, int))

@@ -75,7 +75,7 @@ def test_a_run_records_its_evaluations(name):
     check_record(name, loops.run(CASES[name], PROBLEM, KEY, HORIZON))
 
 
-@by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["turbo_1"])
+@by_name(["uniform", "gp_log_ei", "go_ucb", "turbo_1"], ["gp_log_ei", "turbo_1"])
 def test_a_run_with_the_default_flags_of_xla_records_its_evaluations(name):
     run = default_flags_jit(lambda key: loops.rollout(CASES[name], PROBLEM, key, HORIZON))(KEY)
     check_record(name, run)

@@ -1,6 +1,6 @@
 """The exact posterior over the arms, for GP-UCB and other algorithms. An observation costs O(A u)
-for u distinct pulled arms. Every argument `bandit` is an algorithm with a kernel, a regularization
-and a capacity."""
+for u distinct pulled arms. Every argument `bandit` of functions but `checked_arms` is an
+algorithm with a kernel, a regularization and a capacity."""
 
 from __future__ import annotations
 

@@ -377,7 +377,8 @@ def apply_feedback(
 
 
 def refresh_with(state: State, feedback: Feedback, dictionary: Dictionary, model: Any) -> State:
-    """`refresh` with the history of the feedback and the dictionary; `model` as below."""
+    """`refresh` with the history of the feedback and the dictionary. `model` is (kernel,
+    regularization)."""
     pulls, sums = feedback.pull_counts, feedback.reward_sums
     observed = replace(state, pull_counts=pulls, reward_sums=sums, dictionary=dictionary)
     return refresh(observed, *model)

@@ -129,7 +129,9 @@ class GOUCB(struct.Settings):
     cover them. `printed` returns the optimiser with the settings of the paper's Appendix D.1. The
     defaults were chosen on other functions than the paper's (experiments/go_ucb_2023/choose.py).
 
-        run(GOUCB(initial=4, steps=20), problems.on_box(f, box), jax.random.key(0), 8).best
+    Example:
+
+        run(GOUCB(initial=4, steps=20), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
     """
 
     schedule: Any = OFUL()

@@ -68,7 +68,9 @@ class GPBandit(struct.Settings):
     starts       int, number of ascents from the best candidates of each half
     steps        int, steps of each ascent
 
-        run(GPBandit(acquisition="ucb"), problems.on_box(f, box), jax.random.key(0), 12).best
+    Example:
+
+        run(GPBandit(margin=0.1), problems.on_box(f, box), jax.random.key(0), 12).best  # [12]
     """
 
     kernel: Any = Matern()

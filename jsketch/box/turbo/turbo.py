@@ -72,7 +72,9 @@ class Turbo(struct.Settings):
     last input may be the only perturbed one, and more than 2000 candidates use Fourier features in
     place of a Lanczos factor of rank 100.
 
-        run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).best
+    Example:
+
+        run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).best  # [16]
     """
 
     kernel: Any = Matern()
@@ -105,8 +107,9 @@ class Turbo(struct.Settings):
         empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the initial points take the place of the first design points
-        n_design = -(-self.initial // self.regions)
-        placeholder = jnp.zeros((self.regions, n_design, box.lower.size), initial.dtype)
+        placeholder = jnp.zeros(
+            (self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype
+        )
         return TurboState(
             box=box,
             initial=initial,
@@ -120,16 +123,17 @@ class Turbo(struct.Settings):
         points of regions that have restarted, and the maxima of Thompson samples."""
         slots = max(self.initial, self.batch)
 
-        def padded(x: Array, region: Array, size: Array) -> tuple[Array, Array, Array]:
+        def padded(x: Array, region: Array) -> tuple[Array, Array]:
             extra = slots - x.shape[0]
-            return jnp.pad(x, ((0, extra), (0, 0)), mode="edge"), jnp.pad(region, (0, extra)), size
+            return jnp.pad(x, ((0, extra), (0, 0)), mode="edge"), jnp.pad(region, (0, extra))
 
         def initial_points() -> tuple[Array, Array, Array]:
             region = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
-            return padded(state.initial, region, jnp.asarray(self.initial, jnp.int32))
+            return *padded(state.initial, region), jnp.asarray(self.initial, jnp.int32)
 
         def proposals() -> tuple[Array, Array, Array]:
-            return padded(*self._propose(state, key))
+            x, region, size = self._propose(state, key)
+            return *padded(x, region), size
 
         x, region, size = lax.cond(state.history.count == 0, initial_points, proposals)
         size = jnp.minimum(size, history.n_remaining(state.history, limit))
@@ -148,14 +152,17 @@ class Turbo(struct.Settings):
         new_best = jnp.max(jnp.where(is_of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
-        evaluated = is_of_region.sum(1, dtype=jnp.int32)
-        regions = trust_regions.after_round(state.regions, best, new_best, evaluated)
+        regions = trust_regions.after_round(
+            state.regions, best, new_best, is_of_region.sum(1, dtype=jnp.int32)
+        )
         n_design, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, n_design, d, y.dtype))
         new = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
         regions, restarts = trust_regions.restart(regions, new, self.least_length)
         state = replace(state, history=new_history, owner=owner, regions=regions)
-        max_points = max(state.owner.shape[0], min(self._candidates(d), local_gp.MAX_JOINT))
+        max_points = max(
+            state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MAX_JOINT)
+        )
 
         def refit(members: Array) -> local_gp.Model:
             def fit(data: Data) -> local_gp.Model:
