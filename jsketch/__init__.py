@@ -34,6 +34,7 @@ Four packages are imported when they are first used:
 the base class of forecasters. Other modules are internal.
 
 Dimensions in the shape comments of the package:
+
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
     m sketch size, m <= M        B batch capacity (static)    N capacity for observed arms (static)
     T horizon, in evaluations    S seeds

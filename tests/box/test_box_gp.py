@@ -192,7 +192,7 @@ def hartmann(x):
         [2348, 1451, 3522, 2883, 3047, 6650],
         [4047, 8828, 8732, 5743, 1091, 381],
     ]
-    squares = jnp.square(x[None] - jnp.array(centres) / 1e4)
+    squares = jnp.square(x[None] - jnp.array(centres, x.dtype) / 1e4)
     return jnp.array([1, 1.2, 3, 3.2]) @ jnp.exp(-(jnp.array(scales) * squares).sum(1))
 
 
