@@ -108,11 +108,15 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     all. All runs are computed together if a leaf of the arguments is neither an array nor a
     number."""
     leaves, tree = jax.tree.flatten(args)
-    numeric = Array | np.ndarray | np.generic | float | int
-    if devices.on_accelerator() or not all(isinstance(leaf, numeric) for leaf in leaves):
-        return function(*args)
     # numbers are the same for all runs and keep their weak types
-    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+    positions = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, Array):
+            positions.append(i)
+        elif not isinstance(leaf, np.ndarray | np.generic | float | int):
+            return function(*args)
+    if devices.on_accelerator():
+        return function(*args)
 
     def on_arrays(*arrays: Array) -> Pytree:
         arguments = list(leaves)

@@ -353,7 +353,13 @@ def apply_feedback(
     model = bandit.kernel, bandit.regularization
     # on an accelerator all runs of a vmap would compute both refreshes
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
-        new = refresh_with(before_refresh, feedback, dictionary, model)
+        observed = replace(
+            before_refresh,
+            pull_counts=feedback.pull_counts,
+            reward_sums=feedback.reward_sums,
+            dictionary=dictionary,
+        )
+        new = refresh(observed, *model)
     else:
         extends, max_arms = extends & ~overflow, query.index.shape[0]
         new = refresh_by_updates_if_accurate(
@@ -374,14 +380,6 @@ def apply_feedback(
         imprecise=imprecise,
     )
     return new, info
-
-
-def refresh_with(state: State, feedback: Feedback, dictionary: Dictionary, model: Any) -> State:
-    """`refresh` with the history of the feedback and the dictionary. `model` is (kernel,
-    regularization)."""
-    pulls, sums = feedback.pull_counts, feedback.reward_sums
-    observed = replace(state, pull_counts=pulls, reward_sums=sums, dictionary=dictionary)
-    return refresh(observed, *model)
 
 
 def refresh_by_updates_if_accurate(
@@ -412,8 +410,15 @@ def refresh_by_updates_if_accurate(
         return replace(select_state(~done, old, new), domain=None), done
 
     def from_scratch(state: Any, arguments: Any) -> Any:
-        domain, *changes = arguments
-        return replace(refresh_with(replace(state, domain=domain), *changes), domain=None)
+        domain, feedback, dictionary, model = arguments
+        state = replace(
+            state,
+            domain=domain,
+            pull_counts=feedback.pull_counts,
+            reward_sums=feedback.reward_sums,
+            dictionary=dictionary,
+        )
+        return replace(refresh(state, *model), domain=None)
 
     arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
