@@ -1,6 +1,6 @@
 """Short texts of values: arrays by dtype and shape, functions by name.
 
-`short_repr` is the repr of classes of `struct.dataclass`. It shows an object's fields in at most
+`short_repr` is the repr of objects of `struct.dataclass` classes. It shows the fields in at most
 LINES lines. If the class has a method `summary`, which returns {name: value}, the repr shows these
 values in place of the fields, and a notebook displays them as a table. Fields that equal their
 defaults are left out if the fields do not all fit into one line.
@@ -17,13 +17,13 @@ from typing import Any
 import jax
 import numpy as np
 
-LINES, WIDTH = 10, 100  # largest numbers of lines in a repr and of characters in a line
+LINES, WIDTH = 10, 100  # a repr has at most LINES lines of at most WIDTH characters
 MAX_ENTRIES = 6  # the largest size of an array, tuple, list or dict whose entries are shown
 DEPTH = 3  # levels of nested objects that are shown
 
 
 def short_repr(value: Any) -> str:
-    """The repr of an object: one line, or a line for each of the first fields if it is long."""
+    """The repr of an object: one line if it fits, or else a line for each of the first fields."""
     for fields in (_summary(value), _without_defaults(value, _summary(value))):
         texts = [
             f"{key}={_cut(text(field), WIDTH - len(key) - 4)}" for key, field in fields.items()
@@ -31,7 +31,7 @@ def short_repr(value: Any) -> str:
         line = f"{type(value).__name__}({', '.join(texts)})"
         if len(line) <= WIDTH:
             return line
-    # the name, the bracket and the rest take a line each
+    # the name, the names of the other fields and the last bracket take a line each
     if len(texts) > LINES - 2:
         rest = _cut(", ".join(list(fields)[LINES - 3 :]), WIDTH - 20)
         texts = [*texts[: LINES - 3], f"... {len(fields) - LINES + 3} more: {rest}"]

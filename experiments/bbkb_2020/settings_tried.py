@@ -131,7 +131,7 @@ def main() -> None:
         for setting in options.settings
     }
     table: list[tidy.Run] = []
-    settings: dict[str, Any] = {}
+    summaries: dict[str, Any] = {}
     with outputs.results_folder(
         options, "bbkb_2020.settings_tried", configs, options.seeds
     ) as results:
@@ -141,12 +141,12 @@ def main() -> None:
             problem = problems.finite_arms(arms, target, setting_config["noise_std"])
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
             seeds = dict.fromkeys(algorithm_configs, options.seeds)
-            _, settings[setting], runs = bandit_runs.run_all(
+            _, summaries[setting], runs = bandit_runs.run_all(
                 make, problem, setting, algorithm_configs, folder, seeds
             )
             table += runs
-            print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)
-        summary = dict(config=configs, seeds=options.seeds, data=dataset.source, settings=settings)
+            print(f"{len(summaries)} of {len(configs)}: {setting}", flush=True)
+        summary = dict(config=configs, seeds=options.seeds, data=dataset.source, settings=summaries)
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.write_curves(options.out, panels, initial=0, data_dir=options.data_dir)

@@ -63,7 +63,7 @@ def _content(name: str, folder: str | Path | None) -> io.BytesIO:
 
 
 def _one_hot(values: pd.Series) -> np.ndarray:
-    """A column for each level, [A, levels], in the order in which the levels first occur."""
+    """One-hot columns [A, levels], in the order in which the levels first occur."""
     codes, levels = pd.factorize(values)
     return np.eye(len(levels))[codes]
 
@@ -73,7 +73,7 @@ def _reactions(folder: str | Path | None) -> pd.DataFrame:
 
 
 def arylation_one_hot(folder: str | Path | None = None) -> Pool:
-    """1,728 reactions, whose features are five categories; values are yields in percent."""
+    """1,728 reactions, described by five categorical variables; values are yields in percent."""
     table = _reactions(folder)
     names = ("Base_SMILES", "Ligand_SMILES", "Solvent_SMILES", "Concentration", "Temp_C")
     parts = [_one_hot(table[name]) for name in names]
@@ -83,8 +83,8 @@ def arylation_one_hot(folder: str | Path | None = None) -> Pool:
 
 
 def arylation_dft(folder: str | Path | None = None) -> Pool:
-    """The reactions of `arylation_one_hot`, whose features are the DFT descriptors of their
-    components, concentration and temperature."""
+    """The reactions of `arylation_one_hot`, whose features are concentration, temperature
+    and the DFT descriptors of the components."""
     table = _reactions(folder)
     parts = [
         _descriptors("base", table["Base_SMILES"], folder),
@@ -98,8 +98,8 @@ def arylation_dft(folder: str | Path | None = None) -> Pool:
 
 
 def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -> np.ndarray:
-    """Numeric descriptors [A, d] of a component, without OMITTED_DESCRIPTORS and those that are
-    incomplete or constant."""
+    """Numeric descriptors [A, d] of a component. Those with a word of OMITTED_DESCRIPTORS in their
+    names, and incomplete and constant ones, are left out."""
     table = pd.read_csv(_content(f"direct_arylation_{component}_dft.csv", folder))
     table = table.set_index(next(name for name in table if name.endswith("_SMILES")))
     table = table.select_dtypes("number")

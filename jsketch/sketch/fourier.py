@@ -6,8 +6,8 @@ Frequencies are samples of the kernel's spectral density. The estimate is unbias
 order 1/sqrt(count).
 
 Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity
-and quadrature Fourier features. NeurIPS 2018. Frequencies are Gauss-Hermite nodes: the error falls
-exponentially with their number, but the size of the grid grows exponentially with d.
+and quadrature Fourier features. NeurIPS 2018. Frequencies are a grid of Gauss-Hermite nodes: the
+error falls exponentially with the nodes of one input, but the grid grows exponentially with d.
 
 Both maps have z(x).z(x) = k(x,x), that is, no residual. After observations in M directions, the
 variance of a posterior in M features is small at every point (variance starvation).
@@ -31,7 +31,7 @@ from jsketch.linalg import aligned, matmul
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # the largest number of frequencies of a grid
-LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times an input's spread
+LARGE_MEAN = 16  # `subtract_large_means` subtracts means above this many times the spread
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
 # pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
 PART_1 = Fraction(round(HALF_PI * 2**32), 2**32)
@@ -42,7 +42,7 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """M/2 frequencies, each with a cosine and a sine feature; their weights sum to k(x,x) = 1."""
+    """M/2 frequencies, each with a cosine and a sine feature. The weights sum to k(x,x) = 1."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]

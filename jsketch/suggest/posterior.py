@@ -81,16 +81,16 @@ def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
 def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
-    """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
+    """As `condition`, with a sketch. `included` [M] marks the inducing points [M,d] in use."""
     sketch, _ = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # times this factor, the sum of the noise and the error of a value has the variance `ratio`
-    share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
-    z = share[:, None] * z
+    # a value is multiplied by this factor, so that its noise and error have the variance `ratio`
+    factor = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
+    z = factor[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)
     root = inverse_root_by_lapack(identity + matmul(observed.T, observed) / ratio)
-    values = jnp.where(evaluations.observed, share * evaluations.values, 0)
+    values = jnp.where(evaluations.observed, factor * evaluations.values, 0)
     weights = matmul(root.T, matmul(root, matmul(values, observed))) / ratio
     used = jnp.where((evaluations.observed | evaluations.pending)[:, None], z, 0)
     spectrum, vectors = jnp.linalg.eigh(matmul(used.T, used))

@@ -87,7 +87,7 @@ class Case:
             r.same(name, getattr(arrays, name), truth[name])
         optional = dict(errors=arrays.errors, same=candidates.same, cost=candidates.cost)
         for name, array in optional.items():
-            r.true(f"{name} is given", (array is None) == (truth[name] is None))
+            r.true(f"{name} is read if the sheet has it", (array is None) == (truth[name] is None))
             if array is not None and truth[name] is not None:
                 r.same(name, array, truth[name])
         _, counts = np.unique(truth["features"], axis=0, return_counts=True)

@@ -77,7 +77,7 @@ def test_variances_and_logdets_satisfy_their_bounds():
         assert sketched_logdet <= logdet * (1 + 1e-9) <= sketched_logdet + rho / p.lam + 1e-7
 
 
-def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():
+def test_a_dictionary_is_extended_while_it_is_not_much_larger_than_a_new_draw():
     """THEORY 3.6: a dictionary is extended while the result has at most (1 + g) times the expected
     size of a new draw, and never for g below 0. The rule is tested for single values of g and for
     several values under vmap."""
@@ -86,8 +86,8 @@ def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():
     dictionary, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
     added = jnp.arange(10) == 7
     probability = dictionaries.inclusion_probability(counts, variance, 2.0)
-    critical = 5 / float(probability.sum()) - 1
-    growths = jnp.array([-1.0, -1e-3, critical - 1e-6, critical + 1e-6, 1e9])
+    least_growth = 5 / float(probability.sum()) - 1  # that allows five arms
+    growths = jnp.array([-1.0, -1e-3, least_growth - 1e-6, least_growth + 1e-6, 1e9])
     rule = partial(dictionaries.extend, dictionary, added, probability)
     vmapped = jax.vmap(rule)(growths)
     for i, expected in enumerate([False, False, False, True, True]):

@@ -181,9 +181,9 @@ class LengthscaleBalancing(Algorithm):
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
-        """(state, info) after the update of every learner and the test. The info has the width and
-        dictionary size of the candidate that chose the arms. A flag is set if it is set for any
-        active candidate; if an active candidate overflows, the state does not change."""
+        """(state, info) after the learners of all candidates are updated and then candidates are
+        ruled out. The info has the width and dictionary size of the candidate that chose the arms,
+        and the flags of all active ones; if one of these overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
 
@@ -207,7 +207,7 @@ class LengthscaleBalancing(Algorithm):
     def _add_observations(
         self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
-        """The state with the observations in the sums of the candidate that chose the arms."""
+        """Adds the observations to the sums of the candidate that chose the arms."""
         observed = query.mask & jnp.isfinite(y)
         is_exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if is_exact else state.learners
@@ -224,8 +224,8 @@ class LengthscaleBalancing(Algorithm):
             suspected=add(state.suspected, 2 * width * jnp.sqrt(variance)),
         )
 
-    def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
-        """The candidates [G] bool that the round rules out; none if `observed` [] is False."""
+    def _ruled_out(self, state: BalancingState, any_observed: Array) -> Array:
+        """The candidates [G] bool that the round rules out; none if `any_observed` [] is False."""
         base = self.base
         sums = state.pulls, state.reward_sums_chosen, state.suspected
         is_out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
@@ -233,11 +233,11 @@ class LengthscaleBalancing(Algorithm):
             settings = base.regularization, base.noise_std, base.delta
             norm = self._vmap_learners(state, lambda _, s: norm_lower_bound(s, *settings))
             is_out = is_out | (norm > self._candidates(state.domain)[1])
-        # one candidate must remain
-        return is_out & observed & (~state.ruled_out & ~is_out).any()
+        # none is ruled out if no candidate would remain
+        return is_out & any_observed & (~state.ruled_out & ~is_out).any()
 
     def grow(self, state: BalancingState, capacity: int) -> BalancingState:
-        """The same state with capacity for `capacity` inducing points (distinct arms of GPUCB)."""
+        """The same state with this capacity for inducing points, or for distinct arms of GPUCB."""
         grown = jax.vmap(lambda learner: self.base.grow(learner, capacity))(state.learners)
         return replace(state, learners=grown)
 

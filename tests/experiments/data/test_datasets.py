@@ -238,7 +238,7 @@ def generated_dataset(rows=60):
     return datasets.Dataset("diabetes", features, target, "made up")
 
 
-def test_folds_partition_the_rows_and_keep_the_classes():
+def test_folds_partition_the_rows_and_keep_the_shares_of_classes():
     target = generated_dataset(53).target
     for splits in (range(5), range(5, 10)):
         test_rows = [classifiers.split(target, i)[1] for i in splits]
@@ -249,7 +249,7 @@ def test_folds_partition_the_rows_and_keep_the_classes():
     assert set(classifiers.split(target, 0)[1]) != set(classifiers.split(target, 5)[1])
 
 
-def test_an_evaluation_that_fails_has_a_reason(monkeypatch):
+def test_a_failed_fit_returns_nan_and_the_reason_and_errors_of_the_disk_are_raised(monkeypatch):
     def evaluate(result):
         def accuracy(*_):
             if isinstance(result, Exception):
@@ -269,15 +269,15 @@ def test_an_evaluation_that_fails_has_a_reason(monkeypatch):
 # refusals
 
 
-FLAT = Dataset("flat", np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([0.0, 1.0]), "")
+CONSTANT_COLUMN = Dataset("flat", np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([0.0, 1.0]), "")
 
 
 def test_mistakes_are_refused(folder):
-    # the copy was interrupted
+    # a truncated file
     (folder / "part1.bz2").write_bytes(bz2.compress(SVMLIGHT[1])[:-5])
     rows = (
         (lambda: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
-        (lambda: datasets.preprocess(FLAT), r"Columns \[1\] of 'flat' are constant"),
+        (lambda: datasets.preprocess(CONSTANT_COLUMN), r"Columns \[1\] of 'flat' are constant"),
         (lambda: streams.load("ijcnn1", folder), "part1.bz2 .* not the published file"),
     )
     check_refusals(rows)
