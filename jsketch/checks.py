@@ -598,6 +598,17 @@ def feature_map(features: Any, method: str, words: str) -> None:
         raise ValueError(f"features must be {words}; {features!r} was given.")
 
 
+def bandit_arms(bandit: Any, kernel: Any, domain: Any, key: PRNGKey, data: Any) -> Arms:
+    """The arms as JAX arrays. The data are None, and the settings of the bandit, the key, the arms
+    and the kernel are valid."""
+    no_evaluations(bandit, data)
+    one_key(key=key)
+    settings(bandit)
+    domain = arms(domain)
+    model(domain, kernel, bandit.regularization)
+    return domain
+
+
 # Kernels
 
 

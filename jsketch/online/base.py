@@ -104,14 +104,14 @@ def join_first(
     state: DictionaryState,
     arrival: Arrival,
     x: Array,
+    points: Array,
     kernel: Any,
     posterior: Any,
     rotate: Callable[[Any, newton.Rotation], Any],
 ) -> tuple[newton.Coordinates, Array]:
     """(the result of `newton.join` for x [d], the first example of a block, with `posterior` as its
-    state; the new z [B,M] of the block)."""
-    dictionary, k, slot = arrival.dictionary, arrival.k, state.dictionary.used
-    points = kors.fill_unused(dictionary.points, dictionary.used, x)
+    state; the new z [B,M] of the block). `points` [M,d] are the inducing points after x arrived."""
+    k, slot = arrival.k, state.dictionary.used
     # the column of x in the basis is still zero, so that these z are the old coordinates
     z = matmul(k, state.basis.T)
     diag = kernel.diag(x[None])[0]

@@ -151,9 +151,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         dictionary = arrival.dictionary
         lam = jnp.asarray(self.regularization, arrival.k.dtype)
         posterior = _Posterior(state.inverse, state.weights, lam)
-        joined, z = base.join_first(state, arrival, x, self.kernel, posterior, _rotate)
-        basis, v, is_new = joined.basis, joined.direction, joined.direction.any()
         points = kors.fill_unused(dictionary.points, dictionary.used, x)
+        joined, z = base.join_first(state, arrival, x, points, self.kernel, posterior, _rotate)
+        basis, v, is_new = joined.basis, joined.direction, joined.direction.any()
         sums = self._sums(state, points, joined.dual, is_new)
 
         def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -72,14 +72,16 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     ) -> tuple[base.DictionaryState, Array]:
         """(state, features z [B,M] of the block). If x [d], the first example of the block, joins
         the dictionary, A and the weights restart."""
+        dictionary = arrival.dictionary
+        points = kors.fill_unused(dictionary.points, dictionary.used, x)
         # the weights restart, and nothing is rotated
         joined, z = base.join_first(
-            state, arrival, x, self.kernel, posterior=None, rotate=lambda none, rotation: none
+            state, arrival, x, points, self.kernel, None, rotate=lambda none, rotation: none
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(
             state,
-            dictionary=arrival.dictionary,
+            dictionary=dictionary,
             basis=joined.basis,
             inverse=jnp.where(arrival.joins, prior, state.inverse),
             weights=jnp.where(arrival.joins, 0, state.weights),

@@ -1,6 +1,6 @@
 """The exact posterior over the arms, for GP-UCB and other algorithms. An observation costs O(A u)
-for u distinct pulled arms. Every argument `bandit` of functions but `checked_arms` is an
-algorithm with a kernel, a regularization and a capacity."""
+for u distinct pulled arms. Every argument `bandit` is an algorithm with a kernel, a regularization
+and a capacity."""
 
 from __future__ import annotations
 
@@ -83,21 +83,10 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
-def checked_arms(bandit: Any, kernel: Any, domain: Arms, key: PRNGKey, data: Any) -> Arms:
-    """The arms as JAX arrays. Raises ValueError for invalid arguments, and unless the data are
-    None."""
-    checks.no_evaluations(bandit, data)
-    checks.one_key(key=key)
-    checks.settings(bandit)
-    domain = checks.arms(domain)
-    checks.model(domain, kernel, bandit.regularization)
-    return domain
-
-
 def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = None) -> ExactState:
     """The state of any algorithm on the exact posterior before the first round. Raises ValueError
     for invalid arguments, and unless the data are None."""
-    domain = checked_arms(bandit, bandit.kernel, domain, key, data)
+    domain = checks.bandit_arms(bandit, bandit.kernel, domain, key, data)
     features, n_floats = domain.features, bandit.capacity * (domain.count + 2 * bandit.capacity)
     checks.memory(n_floats, features.dtype, capacity=bandit.capacity, arms=domain.count)
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), features.dtype)

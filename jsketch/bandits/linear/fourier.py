@@ -16,7 +16,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.exact_state import checked_arms
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
 from jsketch.linalg import matmul
@@ -43,7 +42,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = checked_arms(self, self.kernel, domain, key, data)
+        domain = checks.bandit_arms(self, self.kernel, domain, key, data)
         arm_key, feature_key = jax.random.split(key)
         arms = domain.features
         features, kernel = in_dtype((self.features, self.kernel), arms.dtype)

@@ -18,7 +18,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, kernels, struct
 from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.exact_state import checked_arms
 from jsketch.bandits.core.widths import ucb
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
@@ -71,7 +70,7 @@ class SOFUL(LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
-        domain = checked_arms(self, kernels.Linear(), domain, key, data)
+        domain = checks.bandit_arms(self, kernels.Linear(), domain, key, data)
         arms = domain.features
         checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         state = SOFULState(
@@ -158,7 +157,7 @@ class CBRAP(FeatureBandit, LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = checked_arms(self, kernels.Linear(), domain, key, data)
+        domain = checks.bandit_arms(self, kernels.Linear(), domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         floats = self.size * (domain.count + arms.shape[1] + self.size)
