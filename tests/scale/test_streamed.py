@@ -77,7 +77,8 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
             state, info = TELL(bandit, state, in_memory, jnp.asarray(y), key)
             assert not bool(info.overflow)
             assert int(info.dictionary_size) == int(state.dictionary.size)
-            file_state, _ = over_file.tell(file_state, of_file, y, key)
+            file_state, file_info = over_file.tell(file_state, of_file, y, key)
+            assert int(file_info.dictionary_size) == int(file_state.sketch.dictionary.size)
             # low-rank updates, which are for arms in memory, omit arms that repeat another
             dictionaries = inducing_points(file_state.sketch), inducing_points(state)
             np.testing.assert_array_equal(*dictionaries)
