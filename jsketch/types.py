@@ -158,7 +158,19 @@ class Bandit(Protocol[SomeState]):
 
 
 class Algorithm(struct.Settings):
-    """The base class of algorithms over arms, with the defaults of their optional methods."""
+    """The base class of algorithms over arms, with the defaults of their optional methods.
+
+    An algorithm whose state has a `capacity` may have a static field of this name. None means that
+    the loops choose it: `init` makes a state with `first_capacity` slots, and the loops enlarge it.
+    """
+
+    first_capacity: ClassVar[int] = 64
+    capacity: int | None = None
+
+    @property
+    def initial_slots(self) -> int:
+        """The capacity of the state that `init` makes without earlier evaluations."""
+        return self.first_capacity if self.capacity is None else self.capacity
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)

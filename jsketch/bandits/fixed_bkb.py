@@ -59,7 +59,7 @@ class FixedBKB(SketchedBandit):
     ) -> FixedBatchState:
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
-        floats = 2 * slots * (slots + 2 * self.capacity)
+        floats = 2 * slots * (slots + 2 * self.initial_slots)
         checks.memory(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
         tried = state.pull_counts > 0
         if data is not None and data.failed is not None:

@@ -49,9 +49,9 @@ class GPBUCB(ExactBandit):
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         state = super().init(domain, key, data=data)
-        n_rows, dtype = self.capacity + self.new_arms, state.count.dtype
+        n_rows, dtype = self.initial_slots + self.new_arms, state.count.dtype
         floats = n_rows * (state.domain.count + 2 * n_rows)
-        checks.memory(floats, dtype, capacity=self.capacity, new_arms=self.new_arms)
+        checks.memory(floats, dtype, capacity=self.initial_slots, new_arms=self.new_arms)
         checks.memory(self.max_batch, dtype, max_batch=self.max_batch)
         return state
 

@@ -7,6 +7,7 @@ GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (T
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,9 @@ class EpsGreedy(Algorithm):
     kernel: Kernel  # a kernel of `jsketch.kernels`
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+    # N, the largest number of distinct arms; None as for `GPUCB`
+    capacity: int | None = struct.field(pytree_node=False, default=None)
+    first_capacity: ClassVar[int] = 128
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

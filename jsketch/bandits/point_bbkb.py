@@ -69,11 +69,12 @@ class PointBBKB(SketchedBandit):
         checks.positive_integer(dimension=dimension)
         sketched.check_bandit(self)
         dtype = checks.floating_dtype(dtype)
-        floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
-        checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
+        capacity = self.initial_slots
+        floats = self.max_history * (dimension + 5) + 3 * capacity**2
+        checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
-        sketch = sketched.start(slots, self.kernel, self.regularization, self.capacity, key)
+        sketch = sketched.start(slots, self.kernel, self.regularization, capacity, key)
         return with_empty_batch(sketch, jnp.zeros((), jnp.int32))
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]

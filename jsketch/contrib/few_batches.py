@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,9 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 
     # number of evaluations T, which determines the lengths of all batches
     horizon: int = struct.field(pytree_node=False, default=1_000)
-    capacity: int = struct.field(pytree_node=False, default=128)  # arms of a batch; `run` grows it
+    # the largest number of distinct arms of a batch; None as for `GPUCB`
+    capacity: int | None = struct.field(pytree_node=False, default=None)
+    first_capacity: ClassVar[int] = 128
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -20,9 +20,14 @@ from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
-from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
+from jsketch.types import Arms, ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
 TRACE_COLUMNS = 7
+# The capacities of a traced run that has none of its own. Most runs need fewer than the first
+# number of inducing points; a larger first capacity would slow down all of them, and a third stage
+# would compile another copy of the loop. The last one bounds the memory: the matrices of one state
+# have 100 MB in float64, and the width of an enclosing vmap is not known while a run is traced.
+CAPACITIES = (512, 2048)
 # evaluations that a CPU samples and records at a time. Few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
@@ -39,7 +44,9 @@ class Roots(NamedTuple):
 
 @struct.dataclass
 class Trace:
-    """The evaluations of a run over arms, [T], or [S, T] over seeds."""
+    """The evaluations of a run over arms, [T], or [S, T] over seeds. After the last evaluation of a
+    run that ended early, numbers are NaN and integers are -1, so that no sum or mean over them can
+    be mistaken for a result."""
 
     arm: Array  # int32
     reward: Array
@@ -53,12 +60,12 @@ class Trace:
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It has ended early if `overflow`, `nonfinite` or `exhausted` is
-    true. On the host, `run` enlarges the capacity for `overflow`, and raises an error or warns for
-    every other flag."""
+    """A run up to evaluation t. It has ended early, and is `stopped`, if `overflow`, `nonfinite` or
+    `exhausted` is true. On the host, `run` enlarges the capacity for `overflow`, and raises an
+    error or warns for every other flag."""
 
     state: Any  # state of the bandit, without its domain
-    trace: Trace  # valid up to t
+    trace: Trace  # NaN and -1 from t on
     t: Array  # [] int32, evaluations made
     round: Array  # [] int32, rounds made
     overflow: Array  # [] bool, the next dictionary exceeds the capacity; its round is not applied
@@ -78,7 +85,7 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
-    integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
+    integers, numbers = jnp.full(horizon, -1, jnp.int32), jnp.full(horizon, jnp.nan, dtype)
     # arm, reward, regret, round, batch_size, dictionary_size, width
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -149,8 +156,15 @@ def rollout(
     progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
-    Returns a `BoxRun` over a box, and a `Progress` over arms. Capacities do not grow. The caller
-    checks the flags `overflow`, `nonfinite` and `exhausted` of a `Progress`, which end it early.
+    Returns a `BoxRun` over a box, and a `Progress` over arms.
+
+    A run of an algorithm with default capacity cannot exceed it if A or `horizon` is at most 2,048:
+    no dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
+    and continues with up to 2,048 where these do not suffice. All products have the size of the
+    slots, so that a run that needs few of them is faster with a `capacity` of its own. A run ends
+    early where a capacity that was given, or the last one, is exceeded, where a posterior is not
+    finite, and where the algorithm returns an empty query: `Progress.stopped` is then true, and the
+    trace is NaN from there on (`Trace`).
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -158,9 +172,8 @@ def rollout(
     Example:
 
         def regret(lengthscale, key):
-            bandit = bandits.BBKB(kernels.Gaussian(lengthscale), noise_std=0.1, capacity=32)
-            progress = rollout(bandit, problem, key, 100)
-            return jnp.where(progress.stopped, jnp.nan, progress.trace.regret.sum())
+            bandit = bandits.BBKB(kernels.Gaussian(lengthscale), noise_std=0.1)
+            return rollout(bandit, problem, key, 100).trace.regret.sum()  # NaN if it ended early
 
         keys = jax.random.split(jax.random.key(0), 3)
         jax.jit(jax.vmap(regret))(jnp.array([0.5, 1.0, 2.0]), keys)  # [3], one program
@@ -175,7 +188,10 @@ def rollout(
         return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
     checks.component("the problem", problem, pytree=True)
     roots = Roots(*jax.random.split(key, 4))
-    progress = start(algorithm, problem, key, horizon) if progress is None else progress
+    capacities: tuple[int, ...] = ()
+    if progress is None:
+        progress = start(algorithm, problem, key, horizon)
+        capacities = _capacities(algorithm, progress.state, problem.arms, horizon)
     until = horizon if until is None else until
     mean_reward = problem.mean_reward
     regrets = jnp.max(mean_reward) - mean_reward
@@ -203,10 +219,12 @@ def rollout(
             width=info.width,
         )
         exhausted = ~info.overflow & (info.batch_size == 0)
+        # a round that is not applied leaves no evaluations behind
+        made = replace(query, mask=query.mask & ~info.overflow)
         applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=replace(state, domain=None),
-            trace=sequential_vmap(record, p.trace, p.t, query, y, row, regrets),
+            trace=sequential_vmap(record, p.trace, p.t, made, y, row, regrets),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,
             overflow=info.overflow,
@@ -216,7 +234,25 @@ def rollout(
             imprecise=p.imprecise | info.imprecise,
         )
 
-    return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
+    def to_end(progress: Progress) -> Progress:
+        return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
+
+    if not capacities:
+        return to_end(progress)
+    for capacity in capacities:
+        state = algorithm.grow(progress.state, capacity)
+        progress = to_end(replace(progress, state=state, overflow=jnp.zeros((), bool)))
+    return progress
+
+
+def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[int, ...]:
+    """The capacities to which a run grows: none if the state has no capacity, or if the algorithm
+    was given one."""
+    if not hasattr(state, "capacity") or getattr(algorithm, "capacity", None) is not None:
+        return ()
+    # a dictionary has at most one point for each arm, and for each evaluation
+    enough = max(min(arms.count, horizon), state.capacity)
+    return tuple(dict.fromkeys(min(capacity, enough) for capacity in CAPACITIES))
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
@@ -239,7 +275,8 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
 
 @struct.dataclass
 class BoxRun:
-    """The evaluations of a run over a box, [T], or [S, T] over seeds, and the last state."""
+    """The evaluations of a run over a box, [T], or [S, T] over seeds, and the last state. From `t`
+    on, numbers are NaN, integers -1, and flags false."""
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
@@ -308,15 +345,22 @@ def _rollout_over_box(
     _, query, _, _, info = jax.eval_shape(one_round, state, zero)
     nans = jnp.full(horizon, jnp.nan, query.x.dtype)
     start = BoxRun(
-        x=jnp.zeros((horizon, query.x.shape[1]), query.x.dtype),
+        x=jnp.full((horizon, query.x.shape[1]), jnp.nan, query.x.dtype),
         y=nans,
         value=nans,
         best=nans,
-        info=jax.tree.map(lambda leaf: jnp.zeros((horizon, *leaf.shape), leaf.dtype), info),
+        info=jax.tree.map(lambda leaf: _no_value((horizon, *leaf.shape), leaf.dtype), info),
         state=state,
         t=zero,
     )
     carry = (start, jnp.zeros((), bool))  # the run, and whether the last query was empty
     run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, carry)
     observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
-    return replace(run, best=lax.cummax(observed))
+    evaluated = jnp.arange(horizon, dtype=jnp.int32) < run.t
+    return replace(run, best=jnp.where(evaluated, lax.cummax(observed), jnp.nan))
+
+
+def _no_value(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array that no evaluation has written: NaN, -1 or false."""
+    empty: Any = jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1
+    return jnp.full(shape, False if dtype == bool else empty, dtype)

@@ -130,7 +130,7 @@ class Streamed(struct.Settings):
         bandit = in_dtype(self.bandit, dtype)
         index = np.unique(np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(index), dtype))
-        checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
+        checks.model(sample, bandit.kernel, bandit.regularization, bandit.initial_slots)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
         numbers: Any = np.zeros(0, np.int32)
@@ -145,7 +145,7 @@ class Streamed(struct.Settings):
         history = _history(bandit, points, numbers, key, data, n_slots)
         tracked_arms = Arms(jnp.asarray(_padded(points, n_slots)))
         kernel, regularization = bandit.kernel, bandit.regularization
-        sketch = _start(tracked_arms, kernel, regularization, bandit.capacity, key, history)
+        sketch = _start(tracked_arms, kernel, regularization, bandit.initial_slots, key, history)
         prior = jnp.asarray(_prior_variance(domain, kernel, dtype), dtype)
         sketch = replace(
             sketch,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -68,8 +68,10 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
     """Base class of the algorithms on the exact posterior. They `ask` like GP-UCB by default."""
 
     width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
-    # N, the largest number of distinct pulled arms; `run` grows it
-    capacity: int = struct.field(pytree_node=False, default=128)
+    # N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and `run`, `drive`
+    # and `rollout` more where a run needs them
+    capacity: int | None = struct.field(pytree_node=False, default=None)
+    first_capacity: ClassVar[int] = 128
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -87,13 +89,14 @@ def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = No
     """The state of any algorithm on the exact posterior before the first round. Raises ValueError
     for invalid arguments, and unless the data are None."""
     domain = checks.bandit_arms(bandit, bandit.kernel, domain, key, data)
-    features, n_floats = domain.features, bandit.capacity * (domain.count + 2 * bandit.capacity)
-    checks.memory(n_floats, features.dtype, capacity=bandit.capacity, arms=domain.count)
+    features, slots = domain.features, bandit.initial_slots
+    n_floats = slots * (domain.count + 2 * slots)
+    checks.memory(n_floats, features.dtype, capacity=slots, arms=domain.count)
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), features.dtype)
     return ExactState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
-        posterior=exact.prior(kernel, features, regularization, bandit.capacity),
+        posterior=exact.prior(kernel, features, regularization, slots),
         count=jnp.zeros((), features.dtype),
         prior_variance=jnp.max(kernel.diag(features)),
     )

@@ -122,8 +122,9 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     # `bandits.EVERY_BATCH` a dictionary is drawn after every batch, as in the papers.
     resparsify: ArrayLike | None = 0.25
     width: widths.Width = widths.bkb_code  # the confidence width, one of `bandits.widths`
-    # M, the largest number of inducing points; `run` grows it
-    capacity: int = struct.field(pytree_node=False, default=64)
+    # M, the largest number of inducing points. None: `init` makes 64 slots, and `run`, `drive` and
+    # `rollout` more where a run needs them. `run` and `drive` also enlarge a capacity that is given
+    capacity: int | None = struct.field(pytree_node=False, default=None)
     # whether the pull counts of earlier evaluations must be integers
     whole_counts: ClassVar[bool] = True
     # whether low-rank updates may replace refreshes from scratch when a dictionary is extended
@@ -138,13 +139,14 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         """
         check_bandit(self)
         domain = checks.arms(domain)
-        checks.model(domain, self.kernel, self.regularization, self.capacity)
+        slots = self.initial_slots
+        checks.model(domain, self.kernel, self.regularization, slots)
         count, dimension = domain.features.shape
         # the sizes of arrays [M,M], [M,d], [A,d] and [A]
-        floats = 3 * self.capacity**2 + self.capacity * dimension + count * (dimension + 8)
-        checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
+        floats = 3 * slots**2 + slots * dimension + count * (dimension + 8)
+        checks.memory(floats, domain.features.dtype, capacity=slots, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
-        state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
+        state = start(domain, self.kernel, self.regularization, slots, key, history)
         return state if data is None else replace(state, chosen_by_user=lists_inducing_arms(data))
 
     def confidence_width(self, state: SketchState) -> Array:
@@ -175,7 +177,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             return self
         size = expected_size(arms, *settings, horizon)
         estimate = -(-int(INITIAL_SIZE_RATIO * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
-        return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
+        return replace(self, capacity=max(self.initial_slots, min(estimate, arms.count)))
 
     def grow(self, state: State, capacity: int) -> State:
         """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and
@@ -553,10 +555,10 @@ def checked_history(
         inducing = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # if a traced arm number does not exist, the state becomes NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
-    if not is_traced(inducing) and int(inducing.sum()) > bandit.capacity:
+    if not is_traced(inducing) and int(inducing.sum()) > bandit.initial_slots:
         raise ValueError(
             f"a dictionary of {int(inducing.sum())} arms does not fit a capacity of"
-            f" {bandit.capacity}: raise `capacity`."
+            f" {bandit.initial_slots}: raise `capacity`."
         )
     return History(pulls, sums, inducing, data.failed)
 
