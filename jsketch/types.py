@@ -18,8 +18,8 @@ ValueError; if the query is traced, the reward is ignored and sets the flag `non
 infinite reward does.
 
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
-features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
-threads, with another capacity or on another device) rounds differently, and may pick another one of
+features "tie", and `init` warns of them: a call that is compiled differently (under vmap,
+with another capacity or on another device) rounds differently, and may pick another one of
 several tied arms. Without ties the picks are the same.
 """
 
@@ -165,12 +165,12 @@ class Algorithm(struct.Settings):
     """
 
     first_capacity: ClassVar[int] = 64
-    capacity: int | None = None
 
     @property
     def initial_slots(self) -> int:
         """The capacity of the state that `init` makes without earlier evaluations."""
-        return self.first_capacity if self.capacity is None else self.capacity
+        capacity: int | None = getattr(self, "capacity", None)
+        return self.first_capacity if capacity is None else capacity
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)

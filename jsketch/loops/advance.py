@@ -7,7 +7,6 @@ A program has one of three layouts: "run" is one run; "seeds" is one bandit with
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,19 +89,14 @@ def compiled_programs() -> int:
     return sum(program._cache_size() for program in programs)
 
 
-# held while a program is compiled, so that other threads that need this program wait for it
-_compiling = threading.Lock()
-
-
 class Clock:
-    """Wall time with and without compilation, and progress reports from several threads."""
+    """Wall time with and without compilation, and progress reports over several runs."""
 
     def __init__(self, on_progress: Callable[[int, float], None] | None):
         self.start_time = time.perf_counter()
         self.compile_seconds = 0.0
         self.on_progress = on_progress
         self.n_evaluations = 0
-        self.lock = threading.Lock()
 
     @property
     def run_seconds(self) -> float:
@@ -111,17 +105,15 @@ class Clock:
     def compile(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls a jitted function with arguments for which it makes no evaluation, so that all of
         its time is compilation."""
-        with _compiling:
-            start_time = time.perf_counter()
-            result = jax.block_until_ready(function(*args))
-            self.compile_seconds += time.perf_counter() - start_time
+        start_time = time.perf_counter()
+        result = jax.block_until_ready(function(*args))
+        self.compile_seconds += time.perf_counter() - start_time
         return result
 
     def report(self, n_new: int) -> None:
-        with self.lock:
-            self.n_evaluations += n_new
-            if self.on_progress is not None:
-                self.on_progress(self.n_evaluations, self.run_seconds)
+        self.n_evaluations += n_new
+        if self.on_progress is not None:
+            self.on_progress(self.n_evaluations, self.run_seconds)
 
 
 def larger_capacity(capacity: int, n_arms: int) -> int:

@@ -13,8 +13,6 @@ from jsketch import checks, devices, struct
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
-# speed of one of several threads, relative to a single thread (measured: ten runs on Abalone)
-THREAD_SPEED = 0.86
 # time of vmapped seeds on a CPU, relative to the time of separate runs (measured: 24 runs on
 # Abalone); every round waits for the slowest seed
 VMAP_SLOWDOWN_ON_CPU = 6.0
@@ -51,14 +49,13 @@ def plan(
     horizon: int,
     *,
     seeds: int = 1,
-    workers: int = 1,
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates the time and the memory of `run` over arms. The same run on threads reuses the
-    programs that are compiled here.
+    """Estimates the time and the memory of `run` over arms. The same run with the strategy "map"
+    reuses the programs that are compiled here.
 
-    bandit, problem, horizon, strategy, workers   as in `run`
+    bandit, problem, horizon, strategy   as in `run`
     seeds     int, number of runs
     memory    available bytes; None: those of the device
 
@@ -75,15 +72,14 @@ def plan(
     checks.component("the algorithm", bandit, pytree=True)
     checks.horizon(horizon)
     checks.component("the problem", problem, pytree=True)
-    checks.positive_integer(seeds=seeds, workers=workers)
+    checks.positive_integer(seeds=seeds)
     if strategy is not None:
-        checks.choice(("vmap", "threads"), strategy=strategy)
+        checks.choice(("vmap", "map"), strategy=strategy)
     if memory is not None:
         checks.positive(memory=memory)
     memory = devices.memory() if memory is None else memory
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
-    workers = min(seeds, workers)
-    n_parallel = seeds if vmapped else workers
+    n_parallel = seeds if vmapped else 1
 
     key = jax.random.key(0)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
@@ -128,9 +124,7 @@ def plan(
         elif bool(progress.stopped):
             break
     seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - n_evaluations))
-    if not vmapped:
-        seconds /= max(1.0, THREAD_SPEED * workers)
-    elif seeds > 1 and not devices.on_accelerator():
+    if vmapped and seeds > 1 and not devices.on_accelerator():
         seconds *= VMAP_SLOWDOWN_ON_CPU
     return Plan(
         algorithm=type(bandit).__name__,

@@ -20,7 +20,7 @@ from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
-from jsketch.types import Arms, ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
+from jsketch.types import ArmProblem, Arms, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
 TRACE_COLUMNS = 7
 # The capacities of a traced run that has none of its own. Most runs need fewer than the first
@@ -362,5 +362,6 @@ def _rollout_over_box(
 
 def _no_value(shape: tuple[int, ...], dtype: Any) -> Array:
     """An array that no evaluation has written: NaN, -1 or false."""
-    empty: Any = jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1
-    return jnp.full(shape, False if dtype == bool else empty, dtype)
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return jnp.zeros(shape, dtype)
+    return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -63,7 +62,6 @@ def run(
     horizon: int,
     *,
     strategy: str | None = None,
-    workers: int = 1,
     on_progress: Callable[[int, float], None] | None = None,
     reports: int = 1,
     states: Sequence[Any] | None = None,
@@ -75,12 +73,10 @@ def run(
     problem      a problem over arms or over a box, as `rollout` takes it
     key          one key, or keys [S]
     horizon      int, evaluations of a run
-    strategy     "vmap" runs all seeds in one program (the default on an accelerator); "threads"
-                 runs one program for each seed (the default on a CPU, where a vmapped loop waits
-                 for its slowest seed). Both give the same picks, up to arms that tie
-                 (`jsketch.types`)
-    workers      int, threads of the strategy "threads". jaxlib 0.10.2 may compute wrong products if
-                 two threads of a process run programs: use processes instead
+    strategy     "vmap" runs all seeds at the same time (the default on an accelerator); "map" runs
+                 one seed after the other with the same compiled program (the default on a CPU,
+                 where a vmapped loop waits for its slowest seed). Both give the same picks, up to
+                 arms that tie (`jsketch.types`). Several processes fill the cores of a CPU
 
     The other arguments are for runs over arms only.
 
@@ -89,9 +85,9 @@ def run(
     states       S states to start from, such as `init` returns for observed evaluations; None:
                  `init` is called for every key
     checkpoint   a file to which the run is saved about 20 times; the same call resumes from the
-                 file. Several seeds on threads have one file each: name.0, name.1, ... Functions
-                 and classes are compared by name: an edited kernel or problem is not noticed
-                 unless its attribute `checkpoint_tag`, a text, changes too
+                 file. Several seeds of the strategy "map" have one file each: name.0, name.1, ...
+                 Functions and classes are compared by name: an edited kernel or problem is not
+                 noticed unless its attribute `checkpoint_tag`, a text, changes too
 
     Returns a `Run` over arms and a `BoxRun` over a box.
 
@@ -109,9 +105,9 @@ def run(
         result.trace.regret.cumsum(1)  # [3, 100]
     """
     checks.horizon(horizon)
-    checks.positive_integer(reports=reports, workers=workers)
+    checks.positive_integer(reports=reports)
     if strategy is not None:
-        checks.choice(("vmap", "threads"), strategy=strategy)
+        checks.choice(("vmap", "map"), strategy=strategy)
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     # an untyped key is two uint32 numbers
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
@@ -127,7 +123,7 @@ def run(
             names = ", ".join(arm_options)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
-        return _run_over_box(algorithm, problem, key, horizon, vmapped, workers)
+        return _run_over_box(algorithm, problem, key, horizon, vmapped)
     n_seeds = keys.shape[0]
     checks.component("the algorithm", algorithm, pytree=True)
     checks.component("the problem", problem, pytree=True)
@@ -148,9 +144,7 @@ def run(
         with lock_files([file]):
             progress = run_program(keys, initial, layout="seeds", file=file)
     else:
-        # two programs over several devices could wait for each other forever
-        workers = workers if problem.arms.shard is None else 1
-        progress = _run_on_threads(algorithm, run_program, file_of, keys, states, workers)
+        progress = _run_one_by_one(algorithm, run_program, file_of, keys, states)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
     capacity = capacity_of(progress.state, vmapped=True)
@@ -213,25 +207,23 @@ def _file(
     )
 
 
-def _run_on_threads(
+def _run_one_by_one(
     bandit: Any,
     run_program: Callable[..., Progress],
     file_of: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
-    workers: int,
 ) -> Progress:
-    """Runs one program for each seed on `workers` threads, with one file for each seed.
-    `run_program` and `file_of` are `advance` and `_file` with the arguments that all runs share."""
+    """Runs one seed after the other, with one file for each seed. `run_program` and `file_of` are
+    `advance` and `_file` with the arguments that all runs share."""
     starts = [None] * len(keys) if states is None else list(states)
     run_numbers = [None] if len(keys) == 1 else range(len(keys))
     files = list(map(file_of, keys, starts, run_numbers))
-
-    def run_seed(key: PRNGKey, state: Any, file: RunFile | None) -> Progress:
-        return run_program(key, state, layout="run", file=file)
-
-    with lock_files(files), ThreadPoolExecutor(workers) as pool:
-        runs = list(pool.map(run_seed, keys, starts, files))
+    with lock_files(files):
+        runs = [
+            run_program(key, state, layout="run", file=file)
+            for key, state, file in zip(keys, starts, files, strict=True)
+        ]
     state = _stack_states(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
 
@@ -289,7 +281,7 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
 
 
 def _run_over_box(
-    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int
+    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
     # outside of jit, `init` raises errors for static mistakes
@@ -299,15 +291,7 @@ def _run_over_box(
     elif vmapped:
         result = _box_runs(optimizer, problem, key, horizon)
     else:
-
-        def run_key(key: PRNGKey) -> BoxRun:
-            return jax.block_until_ready(_box_run(optimizer, problem, key, horizon))
-
-        # the first run compiles the program
-        first_run = run_key(key[0])
-        with ThreadPoolExecutor(workers) as pool:
-            other_runs = list(pool.map(run_key, key[1:]))
-        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first_run, *other_runs)
+        result = _stack(*[_box_run(optimizer, problem, one, horizon) for one in key])
     if is_traced(result.t):
         return result
     if int(jnp.min(result.t)) < horizon:

@@ -109,7 +109,7 @@ class Sharded(Algorithm):
     axis: str = struct.field(pytree_node=False, default=AXIS)  # the axis of the mesh
 
     @property
-    def capacity(self) -> int | None:  # type: ignore[override]
+    def capacity(self) -> int | None:
         """The capacity of the algorithm."""
         capacity: int | None = self.bandit.capacity
         return capacity

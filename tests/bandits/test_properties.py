@@ -20,7 +20,7 @@ KEYS = jax.random.split(jax.random.key(5), 3)
 # tests that take long run with few algorithms; -m slow runs them with all
 FEW_CASES = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER_CASES = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
-GROWING_CASES = [name for name in CASES if hasattr(CASES[name], "capacity")]
+GROWING_CASES = [name for name in CASES if "capacity" in CASES[name].__dataclass_fields__]
 # the tests of batches, of widths, of the authors' vectors and tests/contrib run these rows, which
 # share the loop and most of their code with other rows
 IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
@@ -282,7 +282,7 @@ def test_runs_start_from_given_states():
     warm_states = [init(key) for key in KEYS]
     runs = [
         loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm_states)
-        for s in ("threads", "vmap")
+        for s in ("map", "vmap")
     ]
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + HORIZON)

@@ -128,7 +128,7 @@ def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, t
 def test_several_seeds_have_the_points_of_single_runs(name):
     keys = jax.random.split(KEY, 2)
     vmapped_points, mapped_points = (
-        loops.run(CASES[name], PROBLEM, keys, HORIZON, strategy=s).x for s in ("vmap", "threads")
+        loops.run(CASES[name], PROBLEM, keys, HORIZON, strategy=s).x for s in ("vmap", "map")
     )
     np.testing.assert_allclose(vmapped_points, mapped_points, atol=TOLERANCES[name])
     single_points = loops.run(CASES[name], PROBLEM, keys[1], HORIZON).x

@@ -73,7 +73,7 @@ def test_an_interrupted_run_resumes_to_the_uninterrupted_one(name, tmp_path):
         assert whole_run.capacity > bandit.capacity
 
 
-@pytest.mark.parametrize("strategy", ["threads", pytest.param("vmap", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("strategy", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
 def test_several_seeds_are_resumed(strategy, tmp_path):
     bandit, keys = CASES["growing"], jax.random.split(KEY, 2)
     whole_run = loops.run(bandit, PROBLEM, keys, HORIZON, strategy=strategy)
@@ -82,11 +82,11 @@ def test_several_seeds_are_resumed(strategy, tmp_path):
         if evaluations >= 40:
             raise Interrupted
 
-    options = dict(strategy=strategy, checkpoint=tmp_path / "run", workers=1)
+    options = dict(strategy=strategy, checkpoint=tmp_path / "run")
     with pytest.raises(Interrupted):
         loops.run(bandit, PROBLEM, keys, HORIZON, on_progress=stop, **options)
     assert_same(loops.run(bandit, PROBLEM, keys, HORIZON, **options), whole_run)
-    assert file_names(tmp_path) == {"threads": ["run.0", "run.1"], "vmap": ["run"]}[strategy]
+    assert file_names(tmp_path) == {"map": ["run.0", "run.1"], "vmap": ["run"]}[strategy]
 
 
 def test_another_run_is_refused(tmp_path):
@@ -260,7 +260,7 @@ def test_a_file_has_one_writer_among_processes(tmp_path):
         for action in (
             lambda: loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=path),
             lambda: loops.run(Uniform(), LINEAR, KEY, 3, checkpoint=path),
-            lambda: loops.run(Uniform(), LINEAR, keys, 3, checkpoint=prefix, strategy="threads"),
+            lambda: loops.run(Uniform(), LINEAR, keys, 3, checkpoint=prefix, strategy="map"),
         ):
             with pytest.raises(ValueError, match=words):
                 action()

@@ -22,7 +22,7 @@ def test_a_plan_is_positive_and_grows_with_the_seeds(bandit, monkeypatch):
     monkeypatch.setattr(planning, "PILOT_SECONDS", 0.05)
     plan = jsketch.plan(bandit, problem(), 30)
     assert 0 < plan.pilot <= 30 and plan.seconds > 0 and plan.bytes > 0
-    plan_of_seeds = jsketch.plan(bandit, problem(), 30, seeds=20, workers=2)
+    plan_of_seeds = jsketch.plan(bandit, problem(), 30, seeds=20)
     assert plan_of_seeds.bytes > plan.bytes and plan_of_seeds.seeds == 20
     assert f"20 x {type(bandit).__name__}, 30 evaluations of 400 arms" in str(plan_of_seeds)
 

@@ -1,6 +1,7 @@
 """Runs that end before their horizon, and algorithms without an arm to choose."""
 
 import warnings
+from functools import partial
 
 import chex
 import jax
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 from small_problems import ASK, KEY, ROLLOUT
 
-from jsketch import Query, kernels, loops, problems, struct
+from jsketch import Box, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
-from jsketch.contrib import MiniGP
+from jsketch.box import UniformBox
+from jsketch.contrib import LengthscaleBalancing, MiniGP
 from jsketch.loops.rollouts import start
 from jsketch.types import Evaluations
 
@@ -33,6 +35,94 @@ def test_a_run_ends_where_no_arm_is_left():
         assert int(stopped.t[seed]) == 12 and int(stopped.round[seed]) == 3
         assert bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
         assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
+        assert_unwritten_from(stopped.trace, seed, 12)
+
+
+def assert_unwritten_from(trace, run, t):
+    """The entries of a run of a batch of traces from evaluation t on are NaN or -1."""
+    for name, column in vars(trace).items():
+        column = np.asarray(column)[run]
+        missing = np.isnan(column) if column.dtype.kind == "f" else column == -1
+        np.testing.assert_array_equal(missing, np.arange(len(column)) >= t, err_msg=name)
+
+
+MANY = np.random.default_rng(0).uniform(-1, 1, (150, 2))
+MANY_ARMS = problems.finite_arms(MANY, np.sin(3 * MANY.sum(1)), noise_std=0.1)
+LENGTHSCALES = jnp.asarray([0.01, 0.1, 0.4, 1.0])
+SWEEP_HORIZON = 100
+
+
+@partial(jax.jit, static_argnames="capacity")
+def sweep(lengthscales, capacity=None):
+    def one_run(lengthscale):
+        bandit = BBKB(kernels.Gaussian(lengthscale), max_batch=20, capacity=capacity)
+        return loops.rollout(bandit, MANY_ARMS, KEY, SWEEP_HORIZON)
+
+    return jax.vmap(one_run)(lengthscales)
+
+
+def test_a_sweep_with_default_capacity_ends_at_its_horizon(monkeypatch):
+    """The shortest lengthscale needs a slot for each evaluation, and grows while the run is traced.
+    The picks are those of `run`."""
+    monkeypatch.setattr(BBKB, "first_capacity", 8)
+    monkeypatch.setattr("jsketch.loops.rollouts.CAPACITIES", (16, 2048))
+    runs = sweep(LENGTHSCALES)
+    np.testing.assert_array_equal(runs.t, SWEEP_HORIZON)
+    assert not runs.stopped.any() and int(runs.trace.dictionary_size.max()) > 64
+    assert runs.state.dictionary.index.shape == (4, SWEEP_HORIZON)
+    for i, lengthscale in enumerate(LENGTHSCALES):
+        bandit = BBKB(kernels.Gaussian(lengthscale), max_batch=20, capacity=SWEEP_HORIZON)
+        single_run = loops.run(bandit, MANY_ARMS, KEY, SWEEP_HORIZON)
+        np.testing.assert_array_equal(runs.trace.arm[i], single_run.trace.arm)
+        np.testing.assert_allclose(runs.trace.regret[i], single_run.trace.regret)
+
+
+def test_the_default_capacity_of_a_rollout_suffices():
+    """A dictionary has at most one point for each arm and each evaluation."""
+
+    def capacity(bandit, n_arms, horizon):
+        problem = problems.finite_arms(np.linspace(0, 1, n_arms)[:, None], np.zeros(n_arms), 0.1)
+        shapes = jax.eval_shape(lambda key: loops.rollout(bandit, problem, key, horizon), KEY)
+        return shapes.state.capacity
+
+    bbkb, exact = BBKB(kernels.Gaussian(1.0), max_batch=4), GPUCB(kernels.Gaussian(1.0))
+    assert capacity(bbkb, 150, 1_000) == capacity(exact, 150, 1_000) == 150
+    assert capacity(bbkb, 3_000, 1_000) == capacity(exact, 3_000, 1_000) == 1_000
+    assert capacity(bbkb, 3_000, 10_000) == 2_048  # larger states may not fit into memory
+    assert capacity(bbkb.replace(capacity=16), 150, 100) == 16
+    balancing = LengthscaleBalancing(BBKB(kernels.Gaussian(1.0), max_batch=4), (1.0, 0.5))
+    assert capacity(balancing, 150, 100) == 100
+
+
+def test_a_sweep_that_exceeds_its_capacity_has_no_total():
+    """A run that ended early would have the smallest sum of regrets, if the rest were 0."""
+    runs = sweep(LENGTHSCALES, capacity=16)
+    ended = np.asarray(runs.t)
+    assert 0 < ended[0] < SWEEP_HORIZON
+    for i, t in enumerate(ended):
+        assert_unwritten_from(runs.trace, i, t)
+    np.testing.assert_array_equal(runs.stopped, ended < SWEEP_HORIZON)
+    np.testing.assert_array_equal(np.isnan(runs.trace.regret.sum(1)), runs.stopped)
+    ratio = loops.regret_ratio(runs.trace.regret, MANY_ARMS.mean_reward)
+    np.testing.assert_array_equal(np.isnan(ratio[:, -1]), runs.stopped)
+
+
+@struct.dataclass
+class EndingBox(UniformBox):
+    """Uniform points, and an empty query after 3 evaluations."""
+
+    def ask(self, state, key, limit=None):
+        query = UniformBox.ask(self, state, key, limit)
+        return query.replace(mask=query.mask & (state.history.count < 3))
+
+
+def test_a_run_over_a_box_that_ends_early_has_no_best_value():
+    problem = problems.on_box(lambda x, key: x.sum(), Box(jnp.zeros(2), jnp.ones(2)))
+    run = jax.jit(lambda key: loops.rollout(EndingBox(), problem, key, 5))(KEY)
+    assert int(run.t) == 3
+    for values in (run.x, run.y, run.best):
+        assert np.isfinite(values[:3]).all() and np.isnan(values[3:]).all()
+    np.testing.assert_array_equal(run.info.observed[3:], -1)
 
 
 def test_observed_evaluations_leave_fewer_arms():
@@ -90,7 +180,7 @@ class Imprecise(Uniform):
         return state, info.replace(imprecise=state.count > 1)
 
 
-@pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
+@pytest.mark.parametrize("loop", ["map", "vmap", "drive"])
 def test_a_run_warns_once_of_imprecise_variances(loop):
     """The warning points at the line of the user."""
     with pytest.warns(UserWarning, match="rounding may have changed variances") as warnings_list:
@@ -120,7 +210,7 @@ class Ending(Uniform):
         return query.replace(mask=query.mask & (state.count < 3))
 
 
-@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+@pytest.mark.parametrize("strategy", ["map", "vmap"])
 def test_an_empty_query_ends_a_run(strategy):
     words = "stopped after 3 of 9 evaluations: the algorithm returned an empty"
     with pytest.raises(RuntimeError, match=words):

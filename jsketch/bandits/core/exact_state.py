@@ -68,8 +68,8 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
     """Base class of the algorithms on the exact posterior. They `ask` like GP-UCB by default."""
 
     width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
-    # N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and `run`, `drive`
-    # and `rollout` more where a run needs them
+    # N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and `run`,
+    # `drive` and `rollout` more where a run needs them
     capacity: int | None = struct.field(pytree_node=False, default=None)
     first_capacity: ClassVar[int] = 128
 

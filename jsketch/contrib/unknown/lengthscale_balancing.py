@@ -95,7 +95,7 @@ class LengthscaleBalancing(Algorithm):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("order", "realised", "evidence")}
 
     @property
-    def capacity(self) -> int | None:  # type: ignore[override]
+    def capacity(self) -> int | None:
         """The capacity of the base."""
         capacity: int | None = self.base.capacity
         return capacity

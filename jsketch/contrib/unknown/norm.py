@@ -98,7 +98,7 @@ class NormDoubling(Algorithm):
     base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
 
     @property
-    def capacity(self) -> int | None:  # type: ignore[override]
+    def capacity(self) -> int | None:
         """The capacity of the base."""
         capacity: int | None = self.base.capacity
         return capacity
