@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices
+from jsketch.struct import numbers_in_dtype
 from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
@@ -650,7 +651,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             try:
                 # as one program: compiling the operations one by one takes a third of a second
                 gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
-                    kernel, sample, x, n_points
+                    numbers_in_dtype(kernel, x.dtype), sample, x, n_points
                 )
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
                 gram, rounding = _gram_and_rounding(kernel, sample, x, n_points)

@@ -36,7 +36,7 @@ from jax.typing import DTypeLike
 
 from jsketch import show
 
-__all__ = ["Settings", "checked_names", "dataclass", "field", "in_dtype"]
+__all__ = ["Settings", "checked_names", "dataclass", "field", "in_dtype", "numbers_in_dtype"]
 
 Tree = TypeVar("Tree")
 Class = TypeVar("Class", bound=type)
@@ -227,3 +227,18 @@ def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
             leaves[i] = jnp.asarray(leaf, dtype)
             changed = True
     return jax.tree.unflatten(structure, leaves) if changed else tree
+
+
+def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
+    """The pytree with its single numbers as arrays, and with all its floating arrays in the
+    `dtype`. Settings that differ only in the type of a number (1, 1.0, np.float32(1)) share
+    compiled programs then."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return tree
+
+    def convert(leaf: Any) -> Any:
+        is_number = isinstance(leaf, int | float | np.integer) and not isinstance(leaf, bool)
+        is_floating = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(leaf, dtype) if is_number or is_floating else leaf
+
+    return jax.tree.map(convert, tree)

@@ -72,6 +72,12 @@ def start_runs(
     return _vmap(lambda bandit, key: start(bandit, problem, key, horizon), layout)(bandit, keys)
 
 
+@partial(jax.jit, static_argnames=("capacity", "layout"))
+def grow_states(bandit: Bandit[Any], state: Any, capacity: int, layout: Layout) -> Any:
+    """The states of the runs of a program with a larger capacity."""
+    return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
+
+
 def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     """A function of a bandit and other arguments, vmapped over the runs of a program. Only in a
     grid do the numbers of the bandit have an axis of runs."""
@@ -156,9 +162,7 @@ def advance(
     vmapped = layout != "run"
     segment_length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
-    def grow(state: Any, capacity: int) -> Any:
-        return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
-
+    grow = partial(grow_states, bandit, layout=layout)
     run_to = partial(run_segment, bandit, problem, keys, horizon=horizon, layout=layout)
     no_evaluation = jnp.asarray(0)  # `until` of a call that only compiles
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
@@ -168,7 +172,7 @@ def advance(
     if file is not None and (content := file.load()) is not None:
         header, state_bytes = content
         if header["capacity"] > capacity_of(progress.state, vmapped):
-            progress = replace(progress, state=grow(progress.state, header["capacity"]))
+            progress = replace(progress, state=grow(progress.state, capacity=header["capacity"]))
         progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes))
     progress = clock.compile(run_to, progress, no_evaluation)
     n_runs = keys.shape[0] if vmapped else 1
@@ -181,7 +185,8 @@ def advance(
             return progress
         if bool(np.any(progress.overflow)):
             capacity = capacity_of(progress.state, vmapped)
-            state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
+            larger = larger_capacity(capacity, problem.arms.count)
+            state = grow(progress.state, capacity=larger)
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
             progress = clock.compile(run_to, progress, no_evaluation)
             continue

@@ -82,6 +82,7 @@ def plan(
     n_parallel = seeds if vmapped else 1
 
     key = jax.random.key(0)
+    bandit = struct.numbers_in_dtype(bandit, problem.arms.features.dtype)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
     # called as in `advance`, so that a later run reuses the program

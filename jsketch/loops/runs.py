@@ -17,7 +17,7 @@ from jax import Array
 
 from jsketch import checks, devices, struct
 from jsketch.bandits.core import sketched
-from jsketch.loops.advance import Clock, advance, capacity_of
+from jsketch.loops.advance import Clock, advance, capacity_of, grow_states
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
 from jsketch.types import ArmProblem, Box, BoxOptimizer, PRNGKey, is_traced
@@ -133,6 +133,7 @@ def run(
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
+    algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
     if states is None:
         algorithm = algorithm.with_initial_capacity(problem.arms, horizon)
     clock = Clock(on_progress)
@@ -231,10 +232,14 @@ def _run_one_by_one(
 def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
     """The states with a leading seed axis and no domain, all at the largest capacity."""
     states = [replace(state, domain=None) for state in states]
-    capacity = max(capacity_of(state, vmapped=False) for state in states)
-    if capacity:
-        states = [bandit.grow(state, capacity) for state in states]
-    return _stack(*states)
+    capacities = [capacity_of(state, vmapped=False) for state in states]
+    largest = max(capacities)
+    return _stack(
+        *[
+            state if capacity == largest else grow_states(bandit, state, largest, "run")
+            for state, capacity in zip(states, capacities, strict=True)
+        ]
+    )
 
 
 _stack = jax.jit(lambda *trees: jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees))

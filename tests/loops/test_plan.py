@@ -1,12 +1,14 @@
 """`jsketch.plan`: the time and the memory of a run, from a few of its evaluations."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jsketch
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, GPUCB, Uniform
-from jsketch.loops import planning
+from jsketch.loops import advance, planning
 
 KERNEL = kernels.Gaussian(1.0)
 BBKB_SMALL = BBKB(KERNEL, regularization=0.01, capacity=16)
@@ -32,3 +34,19 @@ def test_a_run_that_does_not_fit_is_refused():
         jsketch.plan(BBKB_SMALL, problem(), 30, memory=1e4)
     with pytest.raises(ValueError, match="strategy"):
         jsketch.plan(BBKB_SMALL, problem(), 30, strategy="processes")
+
+
+def test_the_type_of_a_number_compiles_no_other_program():
+    """`run` and `plan` convert the numbers of the algorithm to the dtype of the arms."""
+    few_arms = problem(30)
+
+    def programs_after(lengthscale, noise_std):
+        bandit = BBKB(kernels.Gaussian(lengthscale), noise_std=noise_std, max_batch=4)
+        run = jsketch.run(bandit, few_arms, jax.random.key(0), 6)
+        return advance.compiled_programs(), np.asarray(run.trace.arm)
+
+    n_programs, arms = programs_after(1.0, 1.0)
+    for number in (1, np.float32(1), np.float64(1), np.int32(1), jnp.asarray(1.0)):
+        other_programs, other_arms = programs_after(number, number)
+        assert other_programs == n_programs, type(number)
+        np.testing.assert_array_equal(other_arms, arms)
