@@ -65,10 +65,10 @@ class Forecasts:
 @struct.dataclass
 class Pass:
     """A pass up to example t. It stops early when a flag is set, except for a forecaster that takes
-    "blocks"."""
+    "blocks". From t on, predictions and losses are NaN, and sizes of the dictionary -1."""
 
     state: Any
-    forecasts: Forecasts  # valid up to t
+    forecasts: Forecasts
     t: Array  # [] int32, examples so far
     count: Array  # [] int32, examples before the padding
     overflow: Array  # [] bool, the next example exceeds the capacity and is not learned
@@ -77,8 +77,8 @@ class Pass:
 
 @jax.jit
 def _empty_pass(state: Any, ys: Array, count: ArrayLike) -> Pass:
-    zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
-    forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
+    nans, false = jnp.full_like(ys, jnp.nan), jnp.zeros((), bool)
+    forecasts = Forecasts(nans, nans, jnp.isfinite(ys), jnp.full(ys.shape, -1, jnp.int32))
     t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
     return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
 
@@ -193,7 +193,15 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
 
     start = replace(resume, forecasts=padded)
     run = lax.while_loop(lambda run: any_over_vmap(_unfinished(run)), step, start)
-    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
+    forecasts = jax.tree.map(lambda values: values[:-block], run.forecasts)
+    learned = jnp.arange(len(xs), dtype=jnp.int32) < run.t
+    forecasts = replace(
+        forecasts,
+        prediction=jnp.where(learned, forecasts.prediction, jnp.nan),
+        loss=jnp.where(learned, forecasts.loss, jnp.nan),
+        dictionary_size=jnp.where(learned, forecasts.dictionary_size, -1),
+    )
+    return replace(run, forecasts=forecasts)
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))

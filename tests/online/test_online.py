@@ -288,3 +288,19 @@ def test_predictions_in_float32_stay_finite(name):
     assert forecasts.prediction.dtype == jnp.float32
     assert np.isfinite(forecasts.prediction).all()
     assert float(forecasts.average_loss[-1]) < 1
+
+
+@pytest.mark.parametrize("name", ["nystrom", "sketched_kons"])
+def test_a_traced_pass_that_exceeds_its_capacity_has_no_average_loss(name):
+    """The examples after the last one that was learned have neither a prediction nor a loss."""
+    xs, ys = examples(8, 60)
+    forecaster = GROWING[name](capacity=4)
+    run = jax.jit(
+        lambda xs, ys: loops.streams.stream(forecaster, forecaster.init(xs[0], KEY), xs, ys, KEY)
+    )(xs, ys)
+    t = int(run.t)
+    assert bool(run.overflow) and 0 < t < 60
+    for values in (run.forecasts.prediction, run.forecasts.loss):
+        np.testing.assert_array_equal(np.isnan(values), np.arange(60) >= t)
+    np.testing.assert_array_equal(run.forecasts.dictionary_size[t:], -1)
+    assert np.isnan(run.forecasts.average_loss[-1])
