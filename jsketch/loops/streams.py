@@ -77,8 +77,8 @@ class Pass:
 
 @jax.jit
 def _empty_pass(state: Any, ys: Array, count: ArrayLike) -> Pass:
-    nans, false = jnp.full_like(ys, jnp.nan), jnp.zeros((), bool)
-    forecasts = Forecasts(nans, nans, jnp.isfinite(ys), jnp.full(ys.shape, -1, jnp.int32))
+    zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
+    forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
     t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
     return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
 
@@ -132,7 +132,8 @@ def stream(
             nonfinite=run.nonfinite | info.nonfinite,
         )
 
-    return lax.while_loop(_unfinished, step, start)
+    run = lax.while_loop(_unfinished, step, start)
+    return replace(run, forecasts=_up_to(run.t, run.forecasts))
 
 
 def _unfinished(run: Pass) -> Array:
@@ -194,14 +195,18 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
     start = replace(resume, forecasts=padded)
     run = lax.while_loop(lambda run: any_over_vmap(_unfinished(run)), step, start)
     forecasts = jax.tree.map(lambda values: values[:-block], run.forecasts)
-    learned = jnp.arange(len(xs), dtype=jnp.int32) < run.t
-    forecasts = replace(
+    return replace(run, forecasts=_up_to(run.t, forecasts))
+
+
+def _up_to(t: Array, forecasts: Forecasts) -> Forecasts:
+    """The forecasts without those from example t [] on, which were not learned."""
+    learned = jnp.arange(forecasts.loss.shape[0], dtype=jnp.int32) < t
+    return replace(
         forecasts,
         prediction=jnp.where(learned, forecasts.prediction, jnp.nan),
         loss=jnp.where(learned, forecasts.loss, jnp.nan),
         dictionary_size=jnp.where(learned, forecasts.dictionary_size, -1),
     )
-    return replace(run, forecasts=forecasts)
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
