@@ -1,6 +1,6 @@
 """Loops: runs of an algorithm on a problem over arms or a box, and of a forecaster over a stream.
 
-    rollout      a run as a pure function for jit and vmap, at a fixed capacity
+    rollout      a run as a pure function for jit and vmap
     run          runs on the host for one key or several, with capacities that grow
     drive        a run with an objective on the host; the run can be saved and resumed, and `gap`
                  bounds its simple regret
