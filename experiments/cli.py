@@ -7,16 +7,15 @@ reads them with `parse` or `parse_benchmark`.
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jsketch.suggest.tables import command_line
 from jsketch.suggest.tables.command_line import check_new, set_up_jax
 
 count, positive, sentence = command_line.count, command_line.positive, command_line.sentence
-WORKERS = "threads for the runs (default 1); several may compute wrong numbers with jaxlib 0.10.2"
-LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 _SHARED: dict[str, dict[str, Any]] = {
     "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
     "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
@@ -25,7 +24,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "first_seed": dict(type=int, help="the first seed (default %(default)s)"),
     "limit": dict(type=count, help="number of examples, from the first on (default: all)"),
     "reference": dict(type=Path, help="checkout of the authors' code"),
-    "workers": dict(type=count, help=WORKERS),
+    "workers": dict(type=count, help="worker processes, one thread each (default %(default)s)"),
 }
 
 
@@ -97,22 +96,37 @@ def import_from(folder: Path, file: str, repository: str) -> None:
     sys.path.insert(0, str(folder.resolve()))
 
 
-def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
-    """A progress bar (tqdm) on the standard error. If the standard error is not a terminal, one
-    line is written every LOG_INTERVAL seconds.
+def progress(total: int, done: int = 0, unit: str = "runs", name: str | None = None) -> Any:
+    """A progress bar (tqdm) on the standard error, or `Lines` if that is no terminal.
 
     total: number of units of work; done: number of units that an earlier session finished.
     """
+    if not sys.stderr.isatty():
+        return Lines(total, done, unit, name)
     from tqdm import tqdm
 
-    is_terminal = sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        initial=done,
-        unit=unit,
-        unit_scale=total >= 1_000,  # 12k for large numbers
-        desc=name,
-        mininterval=0.1 if is_terminal else LOG_INTERVAL,
-        # tqdm's monitor thread refreshes the bar at this interval
-        maxinterval=10.0 if is_terminal else 2 * LOG_INTERVAL,
-    )
+    # 12k for large numbers
+    scale = total >= 1_000
+    return tqdm(total=total, initial=done, unit=f" {unit}", unit_scale=scale, desc=name)
+
+
+class Lines:
+    """A progress bar for a file of output: a line after each tenth of the work."""
+
+    def __init__(self, total: int, done: int, unit: str, name: str | None):
+        self.total, self.n, self.unit = total, done, unit
+        self.prefix = f"{name}: " if name else ""
+        self.start_time = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, n: int) -> None:
+        before, self.n = self.n, self.n + n
+        if 10 * self.n // self.total > 10 * before // self.total:
+            seconds = time.monotonic() - self.start_time
+            line = f"{self.prefix}{self.n:,} of {self.total:,} {self.unit} after {seconds:,.0f} s"
+            print(line, file=sys.stderr, flush=True)

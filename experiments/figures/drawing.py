@@ -106,7 +106,9 @@ def log_axes(axes: Axes) -> None:
     axes.set_xlabel("evaluations $t$")
     # the limits depend on the means only, because bands may reach below zero
     means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
-    axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
+    means = means[means > 0]  # without NaN
+    if len(means):
+        axes.set_ylim(bottom=means.min() / 2, top=means.max() * 2)
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter("{x:,g}")
 

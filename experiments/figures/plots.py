@@ -83,7 +83,8 @@ def simple_regret(
         values_at_cut = [
             np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()
         ]
-        axes.set_ylim(0, 1.1 * max(values_at_cut) or 1)  # 1 if all are 0
+        # a curve that ends before is NaN there; 1 if all are 0
+        axes.set_ylim(0, 1.1 * max((v for v in values_at_cut if v > 0), default=0.0) or 1)
         axes.set_ylabel("simple regret (rewards in [0, 1])")
 
 

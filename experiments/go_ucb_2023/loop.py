@@ -1,9 +1,8 @@
 """Executes the runs that are missing in a folder, and reads all runs."""
 
 import argparse
-import multiprocessing
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.results import store
+from experiments.runs import processes
 
 Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
@@ -35,7 +35,7 @@ def load_or_run(
 
     configs  {problem: {method: the configuration on which its runs depend}}
     make     make(config, seeds) returns the runs of some seeds; with jobs > 1 it must be picklable
-    jobs     number of processes
+    jobs     number of processes (`runs.processes`)
     seeds_per_call  number of seeds in one call of `make`
     """
     # all problems of a method come before those of the next method
@@ -53,25 +53,10 @@ def load_or_run(
     total = seeds * len(labelled_configs)
     n_missing = sum(len(chunk) for *_, chunk in calls)
     with cli.progress(total, done=total - n_missing) as bar:
-
-        def save(label: str, chunk: list[int], runs: list[dict[str, np.ndarray]]) -> None:
+        for (label, _, chunk), runs in processes.each(partial(_call, make), calls, jobs):
             for seed, arrays in zip(chunk, runs, strict=True):
                 store.write_npz(store.run_path(folder, label, seed), arrays)
             bar.update(len(chunk))
-
-        if jobs == 1:
-            for label, config, chunk in calls:
-                save(label, chunk, make(config, chunk))
-        else:
-            # JAX does not work in a forked process
-            spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(jobs, spawn, initializer=cli.set_up_jax) as pool:
-                futures = {
-                    pool.submit(make, config, chunk): (label, chunk)
-                    for label, config, chunk in calls
-                }
-                for future in as_completed(futures):
-                    save(*futures[future], future.result())
     return {
         problem: {
             method: [store.read_run(folder, f"{problem}-{method}", s) for s in range(seeds)]
@@ -79,3 +64,10 @@ def load_or_run(
         }
         for problem, methods in configs.items()
     }
+
+
+def _call(
+    make: Callable[[Config, list[int]], list[dict[str, np.ndarray]]],
+    call: tuple[str, Config, list[int]],
+) -> list[dict[str, np.ndarray]]:
+    return make(*call[1:])

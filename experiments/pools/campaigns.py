@@ -1,12 +1,12 @@
 """Campaigns over a recorded library: a random first batch, then batches of `jsketch.suggest`.
 
 Every round runs two programs, the fit and the choice, which are compiled for a few padded sizes.
-The campaigns of all seeds share these programs and run in threads.
+The campaigns of all seeds share these programs.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.pools.libraries import Pool
 from experiments.results import store
+from experiments.runs import processes
 from jsketch.suggest import suggest
 
 
@@ -42,27 +43,27 @@ def play_all(
     make: Callable[[int], Campaign],
     seeds: Sequence[int],
     path_of: Callable[[int], Path],
-    threads: int = 1,
+    workers: int = 1,
 ) -> list[Campaign]:
-    """The campaigns `make(seed)` of all seeds. Where the file `path_of(seed)` exists, the campaign
-    is read from it; others are saved when they end."""
+    """The campaigns `make(seed)` of all seeds, in worker processes if `workers` is above 1. Where
+    the file `path_of(seed)` exists, the campaign is read from it; others are saved when they
+    end."""
+    missing = [seed for seed in seeds if not path_of(seed).exists()]
+    for seed, best in processes.each(partial(_play_and_save, make, path_of), missing, workers):
+        print(f"seed {seed}: best {best:.4g}", flush=True)
+    return [Campaign(seed, **store.read_saved(path_of(seed))) for seed in seeds]
 
-    def read_or_play(seed: int) -> Campaign:
-        path = path_of(seed)
-        if path.exists():
-            return Campaign(seed, **store.read_saved(path))
-        start = time.process_time()
-        campaign = make(seed)
-        # CPU time of the process, which all threads share
-        seconds = np.array((time.process_time() - start) / threads)
-        campaign = campaign._replace(seconds=seconds)
-        arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
-        store.write_npz(path, arrays)
-        print(f"seed {seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
-        return campaign
 
-    with ThreadPoolExecutor(threads) as pool_of_threads:
-        return list(pool_of_threads.map(read_or_play, seeds))
+def _play_and_save(
+    make: Callable[[int], Campaign], path_of: Callable[[int], Path], seed: int
+) -> float:
+    """Saves the campaign of a seed; returns the largest value."""
+    start = time.process_time()
+    campaign = make(seed)
+    seconds = np.array(time.process_time() - start)
+    arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
+    store.write_npz(path_of(seed), arrays)
+    return float(np.nanmax(campaign.values))
 
 
 def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:

@@ -7,6 +7,7 @@ A campaign starts with a random batch; `jsketch.suggest` with its defaults choos
 batches. The defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -20,13 +21,10 @@ from jsketch.suggest.tables.options import ACQUISITIONS
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None)
+    parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None, workers=1)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
     parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="for --method suggest")
-    parser.add_argument(
-        "--threads", type=cli.count, default=1, help="number of concurrent campaigns"
-    )
     options = cli.parse(parser)
     if options.acquisition is not None and options.method != "suggest":
         parser.error("--acquisition is for --method suggest only")
@@ -39,17 +37,18 @@ def main() -> None:
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
     )
-
-    def make(seed: int) -> Campaign:
-        if options.method != "suggest":
-            return baselines.play(pool, setting.sizes, seed, baselines.CHOOSERS[options.method])
+    make: Callable[[int], Campaign]
+    if options.method != "suggest":
+        chooser = baselines.CHOOSERS[options.method]
+        make = partial(baselines.play, pool, setting.sizes, choose=chooser)
+    else:
         acquisition = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-        return campaigns.play(pool, setting.sizes, seed, acquisition)
+        make = partial(campaigns.play, pool, setting.sizes, acquisition=acquisition)
 
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     path_of = partial(store.run_path, options.out, options.method)
     with outputs.results_folder(options, "pools", config, options.seeds) as results:
-        campaign_list = campaigns.play_all(make, seeds, path_of, options.threads)
+        campaign_list = campaigns.play_all(make, seeds, path_of, options.workers)
         seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
         our_statistics = published.statistics(name, pool, campaign_list)
         for seed, _, values, _ in campaign_list:

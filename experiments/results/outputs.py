@@ -87,7 +87,13 @@ def results_folder(
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run: they are written again", flush=True)
-        yield folder
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"the finished runs are kept in {out / 'runs'}, and the same command makes the"
+                " others."
+            ) from None
     print(f"\nThe results are in {out}.")
 
 

@@ -32,7 +32,10 @@ def statistics(
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
     """Least-squares slope of log y on log x over the last decade of x: y grows as this power of x.
-    Points with x <= 0 or y <= 0 are ignored; NaN for fewer than two values of x."""
+    Points with x <= 0 or y <= 0 are ignored; NaN if y has a NaN, and for fewer than two values of
+    x."""
+    if np.isnan(y).any():
+        return float("nan")
     used = (x >= x.max() / 10) & (x > 0) & (y > 0)
     if len(np.unique(x[used])) < 2:
         return float("nan")
@@ -41,8 +44,9 @@ def log_slope(x: np.ndarray, y: np.ndarray) -> float:
 
 def growth(x: np.ndarray, y: np.ndarray) -> float:
     """The power p in [0.05, 4] of the least-squares fit a + c x^p. It is 1 for every straight line;
-    the slope on log axes is 1 only for lines through 0. NaN for fewer than three values of x."""
-    if len(np.unique(x)) < 3:
+    the slope on log axes is 1 only for lines through 0. NaN if y has a NaN, and for fewer than
+    three values of x."""
+    if np.isnan(y).any() or len(np.unique(x)) < 3:
         return float("nan")
     powers = np.arange(0.05, 4.005, 0.01)
     curves = (x / x.max()) ** powers[:, None]  # [P,N]: x^p for P powers

@@ -15,6 +15,8 @@ Three lines draw a figure from the tables:
     ratio = curves[curves.metric == "regret_ratio"]
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
+The runs of an unfinished sweep are read from their files, which are in runs/.
+
 Parquet files carry the checksums of pages that the format defines, and a checksum of the whole
 file, which older files lack and other readers ignore. `curves.attrs` holds the experiment, the
 title of its figures, and a description of each metric.
@@ -31,6 +33,7 @@ import pandas as pd
 from experiments.results import files, store
 
 FILES = CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
+CONFIGURATIONS = "configurations.json"  # in runs/ of a sweep: {name in files: columns of its runs}
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
 METRICS = {
     "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
@@ -71,15 +74,25 @@ class Results(NamedTuple):
 def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
     """Writes the two tables. Raises ValueError if there are no runs, and if two runs have the same
     configuration and seed."""
+    for name, table in zip(
+        (CURVES, SUMMARY), described_tables(runs, experiment, title), strict=True
+    ):
+        write_table(folder / name, table)
+
+
+def described_tables(
+    runs: Sequence[Run], experiment: str, title: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables (curves, summary) of the runs, with their attributes."""
     curves, summary = tables(runs)
     metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
     config_columns = {name for run in runs for name in (*_columns(run.config), "seed")}
     configuration = [name for name in summary.columns if name in config_columns]
-    for name, table in ((CURVES, curves), (SUMMARY, summary)):
+    for table in (curves, summary):
         table.attrs = dict(
             experiment=experiment, title=title, metrics=metrics, configuration=configuration
         )
-        write_table(folder / name, table)
+    return curves, summary
 
 
 def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -103,14 +116,35 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder. Raises FileNotFoundError if a file is missing, and
-    ValueError if a file is damaged."""
+    """The tables and the provenance of a folder. Those of an unfinished sweep hold its finished
+    runs. Raises FileNotFoundError if a file is missing, and ValueError if a file is damaged."""
     folder = Path(folder)
+    if not is_complete(folder) and (folder / "runs" / CONFIGURATIONS).exists():
+        return _load_unfinished(folder)
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
             raise FileNotFoundError(f"the file {folder / name} of finished results is missing.")
     provenance = store.read_json(folder / PROVENANCE)
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a folder holds all files of finished results."""
+    return all((folder / name).exists() for name in FILES)
+
+
+def _load_unfinished(folder: Path) -> Results:
+    """The tables of the finished runs of a sweep. Raises FileNotFoundError if there are none."""
+    runs = [
+        Run(config, int(path.stem.removeprefix(f"{name}-")), store.read_saved(path))
+        for name, config in store.read_json(folder / "runs" / CONFIGURATIONS).items()
+        for path in sorted((folder / "runs").glob(f"{name}-*.npz"))
+    ]
+    if not runs:
+        raise FileNotFoundError(f"{folder} holds a sweep of which no run is finished.")
+    curves, summary = described_tables(runs, "sweep", "the finished runs of an unfinished sweep")
+    config = store.read_json(folder / "runs" / "sweep.json")
+    return Results(curves, summary, dict(config=config, finished=False))
 
 
 def write_csv(

@@ -1,21 +1,21 @@
-"""The runs of a bandit experiment: several seeds at a time, resumed after an interruption,
-summarised and drawn."""
+"""The runs of a bandit experiment: in several processes, resumed after an interruption, summarised
+and drawn."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
 from experiments.results import store, summaries, tidy
-from experiments.runs import against_published
+from experiments.runs import against_published, processes
 from jsketch import loops
 from jsketch.types import PRNGKey
 
@@ -66,7 +66,8 @@ def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
         seeds=options.seeds,
         data=data,
         uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
-        run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
+        run_seconds="wall time of a run without compilation, one thread; processes side by side:"
+        f" {parallel}",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
     )
 
@@ -87,63 +88,64 @@ def keys_of(root_seed: int, seeds: list[int]) -> PRNGKey:
     )
 
 
-def run_chunk(
+def run_seed(
     bandit: Any,
     problem: Any,
-    seeds: list[int],
     config: Config,
     folder: Path,
-    bar: tqdm,
-    states: Callable[[int], Any] | None = None,
+    states: Callable[[int], Any] | None,
+    seed: int,
+    on_progress: Callable[[int, float], None] | None = None,
 ) -> None:
-    """Runs some seeds in one call and saves the run of each. states(seed) makes the initial state;
-    None: that of `bandit.init`."""
-    keys = keys_of(config["root_seed"], seeds)
-    times: list[tuple[float, float]] = []
+    """Runs one seed and saves the run. states(seed) makes the initial state; None: that of
+    `bandit.init`."""
+    times: list[tuple[int, float]] = []
 
     def progress(evaluations: int, seconds: float) -> None:
-        times.append((evaluations / len(seeds), seconds))
-        bar.n = evaluations
-        bar.refresh()
+        times.append((evaluations, seconds))
+        if on_progress is not None:
+            on_progress(evaluations, seconds)
 
     result = loops.run(
         bandit,
         problem,
-        keys,
+        keys_of(config["root_seed"], [seed])[0],
         config["horizon"],
-        workers=config["seeds_side_by_side"],
         on_progress=progress,
         reports=REPORTS,
-        states=None if states is None else [states(seed) for seed in seeds],
+        states=None if states is None else [states(seed)],
     )
     report_t, report_seconds = np.array(times).T
-    for row, seed in enumerate(seeds):
-        trace = jax.tree.map(lambda a, row=row: a[row], result.trace)
-        arrays = saved_arrays(trace, problem.mean_reward)
-        arrays |= dict(
-            seconds=np.interp(arrays["t"], report_t, report_seconds).astype(np.float32),
-            run_seconds=np.asarray(result.run_seconds),
-            # the call compiles once for all seeds
-            compile_seconds=np.asarray(result.compile_seconds if row == 0 else 0.0),
-        )
-        store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
+    arrays = saved_arrays(result.trace, problem.mean_reward)
+    arrays |= dict(
+        seconds=np.interp(arrays["t"], report_t, report_seconds).astype(np.float32),
+        run_seconds=np.asarray(result.run_seconds),
+        compile_seconds=np.asarray(result.compile_seconds),
+    )
+    store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
 
 
 def saved_arrays(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
     """The arrays to save of a run with trace [T]: curves at the points of `grid`, and final
-    numbers."""
+    numbers. They are NaN after the last evaluation of a run that ended early."""
     t = grid(len(trace.regret))
     rows = t - 1
     ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
     simple_regret = np.minimum.accumulate(np.asarray(trace.regret))
-    rounds, sizes = np.asarray(trace.round) + 1, np.asarray(trace.dictionary_size)
+    ended = np.asarray(trace.arm) < 0
+
+    def counts(values: jax.Array) -> np.ndarray:
+        integers = np.asarray(values, np.int32)
+        return np.where(ended, np.nan, integers) if ended.any() else integers
+
+    rounds, sizes = counts(trace.round) + 1, counts(trace.dictionary_size)
     return dict(
         t=t,
         regret_ratio=ratio[rows].astype(np.float32),
         simple_regret=simple_regret[rows].astype(np.float32),
-        rounds=rounds[rows].astype(np.int32),
-        batch_size=np.asarray(trace.batch_size)[rows].astype(np.int32),
-        dictionary=sizes[rows].astype(np.int32),
+        rounds=rounds[rows],
+        batch_size=counts(trace.batch_size)[rows],
+        dictionary=sizes[rows],
         final_regret_ratio=ratio[-1],
         batches=rounds[-1],
         dictionary_size=sizes[-1],
@@ -164,13 +166,13 @@ def run_algorithm(
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
-    workers = config["seeds_side_by_side"]
-    for begin in range(0, len(missing), workers):
-        chunk = missing[begin : begin + workers]
-        label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
-        evaluations = len(chunk) * config["horizon"]
-        with cli.progress(evaluations, unit="eval", name=label) as bar:
-            run_chunk(bandit, problem, chunk, config, folder, bar, states)
+    if missing:
+        horizon, workers = config["horizon"], config["seeds_side_by_side"]
+        total, title = seeds * horizon, f"{name}, {seeds} seeds"
+        done = total - len(missing) * horizon
+        run = partial(run_seed, bandit, problem, config, folder, states)
+        with cli.progress(total, done, unit="evaluations", name=title) as bar:
+            processes.run_each(run, missing, workers, horizon, bar)
     return [store.read_run(folder, name, s) for s in range(seeds)]
 
 

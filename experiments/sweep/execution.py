@@ -1,17 +1,14 @@
 """The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
 finished run."""
 
-import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from experiments.results import store
 from experiments.runs import bandit_runs
@@ -38,12 +35,16 @@ class Job(NamedTuple):
     horizon: int
     folder: Path
     commit: str  # the code that makes the runs
-    bar: tqdm
 
 
 def path(folder: Path, task: Task) -> Path:
     """The file of one run."""
-    return store.run_path(folder, f"row{task.row:04d}", task.seed)
+    return store.run_path(folder, name(task.row), task.seed)
+
+
+def name(row: int) -> str:
+    """The name of a configuration in the names of files."""
+    return f"row{row:04d}"
 
 
 def key(seed: int | jax.Array) -> jax.Array:
@@ -70,43 +71,24 @@ def save(
     store.write_npz(path(job.folder, task), arrays)
 
 
-def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
-    """Executes the tasks on `workers` threads, which share the compiled program of one run."""
-    lock = threading.Lock()
-
-    def execute(task: Task) -> None:
-        reported = 0
-
-        def progress(evaluations: int, _: float) -> None:
-            nonlocal reported
-            with lock:
-                job.bar.update(evaluations - reported)
-            reported = evaluations
-
-        try:
-            run = loops.run(
-                job.bandits[task.row],
-                job.problem,
-                key(task.seed),
-                job.horizon,
-                strategy="threads",
-                workers=1,
-                on_progress=progress,
-                reports=REPORTS,
-            )
-        except FloatingPointError:
-            save(job, task, trace=None, seconds=0.0, compile_seconds=0.0)
-            progress(job.horizon, 0.0)
-        else:
-            save(job, task, run.trace, run.run_seconds, run.compile_seconds)
-
-    execute(tasks[0])  # runs alone, because it compiles the program of all runs
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(execute, tasks[1:]):
-            pass
+def execute(job: Job, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:
+    """Makes and saves one run. All runs of a process share a compiled program."""
+    try:
+        run = loops.run(
+            job.bandits[task.row],
+            job.problem,
+            key(task.seed),
+            job.horizon,
+            on_progress=on_progress,
+            reports=REPORTS,
+        )
+    except FloatingPointError:
+        save(job, task, trace=None, seconds=0.0, compile_seconds=0.0)
+    else:
+        save(job, task, run.trace, run.run_seconds, run.compile_seconds)
 
 
-def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
+def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
     """Executes the tasks in programs of `chunk` runs. The last chunk is padded with its last run.
     The capacity grows for all runs of a program if one of them needs it."""
     chunk = min(chunk, len(tasks))
@@ -114,12 +96,13 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
     for begin in range(0, len(tasks), chunk):
         chunk_tasks = tasks[begin : begin + chunk]
         padded_tasks = [*chunk_tasks, *[chunk_tasks[-1]] * (chunk - len(chunk_tasks))]
-        started, before = time.perf_counter(), job.bar.n
-        share = len(chunk_tasks) / chunk  # of the runs that are not padding
+        started, before = time.perf_counter(), bar.n
+        new = len(chunk_tasks) * job.horizon  # evaluations
 
-        def report(evaluations: int, _: Any, before: int = before, share: float = share) -> None:
-            job.bar.n = before + round(evaluations * share)
-            job.bar.refresh()
+        def report(evaluations: int, _: Any, before: int = before, new: int = new) -> None:
+            # without padding; the last evaluation is counted when the runs are saved
+            done = evaluations * new // (chunk * job.horizon)
+            bar.update(before + min(done, new - 1) - bar.n)
 
         bandits = jax.tree.map(
             lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in padded_tasks]
@@ -128,9 +111,15 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
         settings: dict[str, Any] = dict(layout="grid", clock=Clock(report), steps=REPORTS)
         progress = advance(bandits, job.problem, keys, state=None, horizon=job.horizon, **settings)
         imprecise = imprecise or bool(progress.imprecise.any())
+        if bool(progress.exhausted.any()):
+            raise ValueError(
+                f"a run stopped after {int(progress.t.min())} of {job.horizon} evaluations: the"
+                " algorithm returned an empty query. Use a smaller --horizon."
+            )
         seconds = (time.perf_counter() - started) / len(chunk_tasks)
         for index, task in enumerate(chunk_tasks):
             trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
             save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
+        bar.update(before + new - bar.n)
     if imprecise:
         warn_of_imprecision()

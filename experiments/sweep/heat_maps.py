@@ -26,9 +26,9 @@ def draw(folder: Path) -> list[str]:
     title = f"{label(str(summary['algorithm'].iloc[0]))} on {summary['problem'].iloc[0]}"
     title += f", {int(summary['horizon'].iloc[0]):,} evaluations, {summary['seed'].nunique()} seeds"
     if len(grid) == 1:
-        table = summary.pivot_table("final_regret_ratio", index="seed", columns=grid[0])
-        values = table.dropna()
-        if values.empty:  # no seed was finite at every value
+        # the mean over seeds is NaN, and not drawn, where a run failed
+        values = summary.pivot(index="seed", columns=grid[0], values="final_regret_ratio")
+        if values.isna().any().all():
             return []
         name = f"regret_ratio_{grid[0]}.png"
         along_number(folder / name, values.to_numpy(), list(values.columns), grid[0], title)
@@ -69,7 +69,7 @@ def best_of_pairs(
         .agg(mean=lambda values: values.mean(skipna=False), half_width=summaries.ci95)
         .reset_index()
     )
-    return means.sort_values("mean").groupby([rows, columns], as_index=False).first()
+    return means.sort_values("mean").groupby([rows, columns], as_index=False).head(1)
 
 
 def heat_map(path: Path, mean: pd.DataFrame, half_width: pd.DataFrame, title: str) -> None:

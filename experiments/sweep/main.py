@@ -9,14 +9,16 @@
 The last column of a table is the reward, the other columns are numeric features. --random
 lengthscale 1 30 --samples 50 draws 50 values at random. An interrupted sweep resumes with the same
 command. A folder holds one sweep with its tables (`experiments.results.tidy`) and the printed table
-(best.csv and best.tex).
+(best.csv and best.tex). --workers 2 uses two cores.
 
 --cluster submits the runs as an array of jobs with submitit, and writes the tables after them.
 """
 
 import argparse
 import importlib
+import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,12 +27,21 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import environment, files, outputs, store, summaries, tidy
+from experiments.runs import processes
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
 from jsketch import loops
 
 MAX_ROWS = 10  # configurations in the printed table
+RATIO_IN_LATEX = r"$R_T / R_T^{\mathrm{unif}}$"
+# {column of the printed table: (its label in LaTeX, decimals)}
+MEASURED = {
+    "batches": ("batches", 1),
+    "dictionary_size": ("inducing points", 1),
+    "run_seconds": ("seconds a run", 2),
+    "failed": ("failed runs", 0),
+}
 
 
 class Plan(NamedTuple):
@@ -64,8 +75,16 @@ def run(sweep: Sweep) -> pd.DataFrame:
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
     with files.lock_folder(sweep.out):
-        record_sweep(sweep, sweep_plan.config)
-        n_missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
+        record_sweep(sweep, sweep_plan)
+        try:
+            n_missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
+        except KeyboardInterrupt:
+            n_total = len(sweep_plan.tasks)
+            n_saved = n_total - len(missing_tasks(sweep, sweep_plan.tasks))
+            raise KeyboardInterrupt(
+                f"{n_saved} of {n_total} runs are saved in {sweep.out}, and `tidy.load` reads them."
+                f" The same command makes the other {n_total - n_saved}."
+            ) from None
         if n_missing or runs_in_tables(sweep) != len(sweep_plan.tasks):
             collect(sweep, sweep_plan, session)
             heat_maps.draw(sweep.out)
@@ -79,13 +98,17 @@ def run_shard(sweep: Sweep, number: int, shards: int) -> None:
     cli.set_up_jax()  # a shard is a process
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
-    record_sweep(sweep, sweep_plan.config)
+    record_sweep(sweep, sweep_plan)
     make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: shards])
 
 
-def record_sweep(sweep: Sweep, config: dict[str, Any]) -> None:
-    """Records the configuration of a sweep. Raises ValueError if the folder has another
-    configuration or results of an experiment."""
+def missing_tasks(sweep: Sweep, tasks: list[Task]) -> list[Task]:
+    return [task for task in tasks if not execution.path(sweep.out, task).exists()]
+
+
+def record_sweep(sweep: Sweep, sweep_plan: Plan) -> None:
+    """Records the configuration of a sweep, and those of its runs for `tidy.load`. Raises
+    ValueError if the folder has another configuration or results of an experiment."""
     tables = [name for name in tidy.FILES if (sweep.out / name).exists()]
     if outputs.record_path(sweep.out).exists():
         raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
@@ -94,12 +117,22 @@ def record_sweep(sweep: Sweep, config: dict[str, Any]) -> None:
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
             " them: use another --out."
         )
-    store.record_configuration(sweep.out, "sweep", config)
+    store.record_configuration(sweep.out, "sweep", sweep_plan.config)
+    columns = {
+        execution.name(row): run_columns(sweep_plan, row) for row in range(len(sweep_plan.rows))
+    }
+    store.write_json(sweep.out / "runs" / tidy.CONFIGURATIONS, columns)
+
+
+def run_columns(sweep_plan: Plan, row: int) -> dict[str, Any]:
+    """The columns of the tables that describe the runs of a configuration."""
+    shared = {name: sweep_plan.config[name] for name in ("problem", "algorithm", "horizon")}
+    return shared | dict(configuration=row, **settings.numbers(sweep_plan.bandits[row]))
 
 
 def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
     """Executes the missing runs; returns their number and a description of the session."""
-    missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
+    missing = missing_tasks(sweep, tasks)
     print(
         f"data: {sweep_plan.setting.source}\n"
         f"{len(sweep_plan.rows)} configurations x {sweep.seeds} seeds; {len(tasks)} runs of"
@@ -112,32 +145,47 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     began, programs_before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     total = len(tasks) * sweep.horizon
-    bandits, problem = sweep_plan.bandits, sweep_plan.setting.problem
-    with cli.progress(total, total - evaluations, unit="eval", name=f"{len(tasks)} runs") as bar:
-        job = Job(bandits, problem, sweep.horizon, sweep.out, environment.commit_name(), bar)
+    make = RunMaker(sweep, environment.commit_name(), sweep_plan)
+    unit, name = "evaluations", f"{len(tasks)} runs"
+    with cli.progress(total, total - evaluations, unit, name) as bar:
         if missing and vmapped:
-            execution.run_vmapped(job, missing, sweep.chunk)
+            execution.run_vmapped(make.job, missing, sweep.chunk, bar)
         elif missing:
-            execution.run_threads(job, missing, sweep.workers)
+            processes.run_each(make, missing, sweep.workers, sweep.horizon, bar)
     seconds = time.perf_counter() - began
-    how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} threads"
+    how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} processes"
     return len(missing), dict(
         strategy=how,
         runs=len(missing),
         seconds=seconds,
         evaluations_per_second=evaluations / seconds,
-        compiled_programs=loops.compiled_programs() - programs_before,
+        compiled_programs=loops.compiled_programs() - programs_before,  # in this process
     )
+
+
+class RunMaker:
+    """Makes the runs of a sweep. A process that unpickles it plans the sweep again, because the
+    user's algorithm is imported as in `settings.import_attribute`, and may not be picklable."""
+
+    def __init__(self, sweep: Sweep, commit: str, sweep_plan: Plan | None = None):
+        self.sweep, planned = sweep, sweep_plan or plan(sweep)
+        problem = planned.setting.problem
+        self.job = Job(planned.bandits, problem, sweep.horizon, sweep.out, commit)
+
+    def __call__(self, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:
+        execution.execute(self.job, task, on_progress)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunMaker, (self.sweep, self.job.commit)
 
 
 def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
     """Writes curves.parquet, summary.parquet and summary.json of all runs."""
     config = sweep_plan.config
-    shared = {name: config[name] for name in ("problem", "algorithm", "horizon")}
-    numbers = [settings.numbers(bandit) for bandit in sweep_plan.bandits]
+    columns = [run_columns(sweep_plan, row) for row in range(len(sweep_plan.rows))]
     runs = [
         tidy.Run(
-            dict(shared, configuration=task.row, **numbers[task.row]),
+            columns[task.row],
             task.seed,
             store.read_saved(execution.path(sweep.out, task)),
         )
@@ -152,7 +200,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
         configurations=sweep_plan.rows,
         data=config["data"],
         uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
-        run_seconds="wall time of a run, while others ran on other threads (vmap: the time"
+        run_seconds="wall time of a run, while others ran in other processes (vmap: the time"
         " of a program divided by the number of its runs, with compilation)",
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
@@ -167,6 +215,8 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
 
 def runs_in_tables(sweep: Sweep) -> int:
     """The number of runs in the tables; 0 when a table is missing or cannot be read."""
+    if not tidy.is_complete(sweep.out):
+        return 0
     try:
         return len(tidy.load(sweep.out).summary)
     except (OSError, ValueError, KeyError):
@@ -174,27 +224,62 @@ def runs_in_tables(sweep: Sweep) -> int:
 
 
 def rank(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
-    """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds."""
+    """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds. A
+    mean is NaN if one of its runs failed, and such configurations are last."""
     table = summary.groupby("configuration").agg(
         **{name: (name, "first") for name in swept},
-        regret_ratio=("final_regret_ratio", "mean"),
+        regret_ratio=("final_regret_ratio", mean),
         ci95=("final_regret_ratio", summaries.ci95),
-        batches=("batches", "mean"),
-        dictionary_size=("dictionary_size", "mean"),
+        batches=("batches", mean),
+        dictionary_size=("dictionary_size", mean),
         run_seconds=("run_seconds", "mean"),
         failed=("failed", "sum"),
     )
     return table.sort_values(["failed", "regret_ratio"], kind="stable").reset_index()
 
 
+def mean(values: pd.Series) -> float:
+    """The mean, NaN if one of the values is."""
+    return float(values.mean(skipna=False))
+
+
 def print_table(table: pd.DataFrame) -> None:
-    """Prints the best configurations."""
+    """Prints the best configurations, and names those with runs that failed."""
     best = table.head(MAX_ROWS)
     print(f"\nthe best {len(best)} of {len(table)} configurations by R_T / R_T^unif")
     print(best.to_string(index=False, float_format=lambda value: f"{value:.5g}"))
-    failed = int(table["failed"].sum())
-    if failed:
-        print(f"{failed} runs FAILED: a reward or the posterior was not finite.")
+    failed = table[table["failed"] > 0]
+    if len(failed):
+        numbers = ", ".join(str(number) for number in failed["configuration"])
+        print(
+            f"{int(failed['failed'].sum())} runs FAILED, because a reward or the posterior was not"
+            f" finite. Their configurations are last and have no mean: {numbers}."
+        )
+
+
+def latex(table: pd.DataFrame) -> str:
+    """The configurations as a LaTeX table, with labels, and errors that have two digits."""
+    known = {"regret_ratio", "ci95", "configuration", *MEASURED}
+    swept = [name for name in table if name not in known]
+    columns = {name.replace("_", " "): [f"{x:.4g}" for x in table[name]] for name in swept}
+    pairs = zip(table["regret_ratio"], table["ci95"], strict=True)
+    columns[RATIO_IN_LATEX] = [with_error(ratio, half_width) for ratio, half_width in pairs]
+    for name, (label, digits) in MEASURED.items():
+        if name != "failed" or table[name].any():
+            columns[label] = [f"{x:.{digits}f}" for x in table[name]]
+    style = pd.DataFrame(columns).style.hide(axis="index")
+    return style.to_latex(hrules=True, column_format="r" * len(columns))
+
+
+def with_error(number: float, half_width: float) -> str:
+    r"""0.0894 \pm 0.0012 in LaTeX. Without a half width, which one seed does not have, the number
+    has three digits."""
+    if not math.isfinite(number):
+        return "--"
+    if not half_width > 0 or not math.isfinite(half_width):
+        return f"{number:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(half_width)))
+    return f"${number:.{digits}f} \\pm {half_width:.{digits}f}$"
 
 
 def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) -> None:
@@ -235,7 +320,9 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     parser.add_argument(
         "--algorithm", help="a name in the experiment of the problem, or module:Name for your own"
     )
-    parser.add_argument("--kernel", choices=settings.KERNELS, help="default: the experiment's")
+    kernels = ", ".join(settings.KERNELS)
+    kernel_help = f"one of {kernels}, or module:Name for your own (default: the experiment's)"
+    parser.add_argument("--kernel", type=kernel, help=kernel_help)
     for option, metavar, help in (
         ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
         ("--random", "NUMBER LOW HIGH", "a number whose logarithm is drawn uniformly"),
@@ -245,9 +332,9 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     parser.add_argument("--arms", type=cli.count, help="number of arms of the problem 'generated'")
     parser.add_argument(
         "--strategy",
-        choices=("auto", "threads", "vmap"),
-        help="threads: one run per worker; vmap: --chunk runs in one program, where each loop waits"
-        " for the longest; auto: vmap on accelerators only",
+        choices=("auto", "map", "vmap"),
+        help="map: one run after the other in each of --workers processes; vmap: --chunk runs in"
+        " one program, where each loop waits for the longest; auto: vmap on accelerators only",
     )
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit the runs as jobs")
@@ -278,6 +365,16 @@ def problem(text: str) -> str:
     return text
 
 
+def kernel(text: str) -> str:
+    """The name of a kernel, or "module:Name", as the `type` of an option."""
+    if text not in settings.KERNELS and not all(text.partition(":")):
+        listed = ", ".join(settings.KERNELS)
+        raise argparse.ArgumentTypeError(
+            f"must be one of {listed}, or yours as module:Name; {text!r} was given"
+        )
+    return text
+
+
 def parameter(text: str) -> tuple[str, Any]:
     """The name and value, ("timeout_min", 240) for "timeout_min=240". The `type` of an option."""
     name, _, value = text.partition("=")
@@ -297,7 +394,5 @@ def main() -> None:
     table = run(sweep)
     print_table(table)
     tidy.write_csv(sweep.out / "best.csv", table)
-    latex = table.style.format(precision=4, escape="latex").hide(axis="index")
-    latex = latex.format_index(escape="latex", axis=1)
-    files.write(sweep.out / "best.tex", latex.to_latex(hrules=True).encode())
+    files.write(sweep.out / "best.tex", latex(table).encode())
     print(f"\nsummary.json, the tables (.parquet, .csv, .tex) and the figures are in {sweep.out}")

@@ -3,6 +3,7 @@ a sweep: the values that the numbers of its algorithm take."""
 
 import dataclasses
 import importlib
+import inspect
 import itertools
 import math
 import sys
@@ -43,7 +44,8 @@ class Sweep:
     out: Path
     problem: str = "abalone"
     algorithm: str = "bbkb_global"
-    kernel: str | None = None  # one of KERNELS; None: that of the experiment
+    # one of KERNELS, or module:Name for an own kernel; None: that of the experiment
+    kernel: str | None = None
     horizon: int = 1_000
     seeds: int = 10
     grid: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
@@ -51,7 +53,7 @@ class Sweep:
     samples: int = 10  # random draws; each is combined with the whole grid
     arms: int = 2_000  # of the problem "generated"
     strategy: str = "auto"
-    workers: int = 1  # number of threads
+    workers: int = 1  # number of processes
     chunk: int = 64  # runs in one program of strategy "vmap"
     data_dir: Path | None = None
 
@@ -105,17 +107,23 @@ def table(path: Path) -> datasets.Dataset:
     return datasets.Dataset(path.stem, numbers[:, :-1], numbers[:, -1], str(path))
 
 
-def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
-    """The algorithm "module:Name". Name is an algorithm over arms, or a class of algorithms, which
-    is called with those defaults that are among its fields. Raises ValueError if this fails."""
+def import_attribute(what: str, name: str) -> Any:
+    """The attribute "module:Name", which is "algorithm" or "kernel" in the ValueError if there is
+    none."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")  # modules of the working directory
     try:
-        algorithm = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"there is no algorithm {name}: {error}.") from error
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"there is no {what} {name}: {error}.") from error
     finally:
         sys.path.remove("")
+
+
+def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
+    """The algorithm "module:Name". Name is an algorithm over arms, or a class of algorithms, which
+    is called with those defaults that are among its fields. Raises ValueError if this fails."""
+    algorithm = import_attribute("algorithm", name)
     if not isinstance(algorithm, type):
         return algorithm
     if not dataclasses.is_dataclass(algorithm):
@@ -124,6 +132,29 @@ def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
     available = defaults | dict(kernel=kernels.Gaussian(defaults.get("lengthscale", 1.0)))
     names = {field.name for field in dataclasses.fields(algorithm)} - {"width"}
     return algorithm(**{name: value for name, value in available.items() if name in names})
+
+
+def make_kernel(name: str, lengthscale: float) -> Any:
+    """A kernel of KERNELS, or "module:Name". Name is a kernel, or makes one: from the lengthscale
+    if it takes an argument of this name. Raises ValueError for a name of neither."""
+    if ":" not in name:
+        return KERNELS[name](lengthscale)
+    kernel = import_attribute("kernel", name)
+    try:
+        if isinstance(kernel, type) or not hasattr(kernel, "gram"):
+            takes_lengthscale = "lengthscale" in inspect.signature(kernel).parameters
+            kernel = kernel(lengthscale=lengthscale) if takes_lengthscale else kernel()
+    except TypeError as error:
+        raise ValueError(
+            f"{name} makes no kernel: {error}. It is called with lengthscale={lengthscale:g} if it"
+            " takes that, and with no other arguments."
+        ) from error
+    if not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
+        raise ValueError(
+            f"{name} is not a kernel: it needs the methods gram(x, y) and diag(x); it is a"
+            f" {type(kernel).__name__}."
+        )
+    return kernel
 
 
 def make(sweep: Sweep, setting: Setting) -> Any:
@@ -142,7 +173,7 @@ def make(sweep: Sweep, setting: Setting) -> Any:
         if not hasattr(bandit, "kernel"):
             raise ValueError(f"{sweep.algorithm} has no kernel: leave --kernel out.")
         lengthscale = getattr(bandit.kernel, "lengthscale", 1.0)
-        bandit = dataclasses.replace(bandit, kernel=KERNELS[sweep.kernel](lengthscale))
+        bandit = dataclasses.replace(bandit, kernel=make_kernel(sweep.kernel, lengthscale))
     return with_numbers(bandit, {})
 
 

@@ -21,7 +21,7 @@ from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
 from jsketch import kernels, loops
 
-TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)
+TINY = dict(problem="generated", arms=60, horizon=30, seeds=2)
 GRID = dict(lengthscale=(2.0, 6.0), ratio=(1.5, 3.0))
 TIMES = ["run_seconds", "compile_seconds"]
 
@@ -67,7 +67,7 @@ def test_a_vmapped_sweep_makes_the_same_picks(finished_sweep, tmp_path):
     assert_same_rows(options.out, tmp_path, check_exact=False, rtol=1e-12)
 
 
-@pytest.mark.parametrize("strategy", ["threads", "vmap"])
+@pytest.mark.parametrize("strategy", ["map", "vmap"])
 def test_other_numbers_compile_nothing(finished_sweep, tmp_path, strategy):
     options, _ = finished_sweep
     options = dataclasses.replace(options, strategy=strategy, chunk=3, seeds=1)

@@ -69,8 +69,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     def wrapper() -> None:
         try:
             main()
-        except KeyboardInterrupt:
-            print("\ninterrupted", file=sys.stderr)
+        except KeyboardInterrupt as interrupt:
+            # its message says what was done
+            print(f"\ninterrupted{f': {interrupt}' if interrupt.args else ''}", file=sys.stderr)
             raise SystemExit(INTERRUPTED) from None
         except (ValueError, OSError, FloatingPointError, MemoryError) as error:
             if os.environ.get(TRACEBACK):
