@@ -1,7 +1,5 @@
-"""Compares a batched, sketched GP bandit with a uniform policy, and plots their regret. The
-generated data need no download.
-
-scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
+"""Runs BBKB, a batched and sketched GP bandit, and a policy that picks arms at random, and draws
+their regret. The data are generated, and nothing is downloaded.
 """
 
 from pathlib import Path
@@ -31,24 +29,28 @@ def generate(arms: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, horizon=1000, seeds=4)
+    parser = cli.parser(__doc__, prog="scripts/demo", horizon=1000, seeds=4)
     help_text = "number of generated candidates (default 2000)"
     parser.add_argument("--arms", type=cli.count, default=2000, help=help_text)
-    parser.add_argument("--out", type=Path, default=Path("demo_out"))
+    out_help = "folder of the picture (default demo_out)"
+    parser.add_argument("--out", type=Path, default=Path("demo_out"), help=out_help)
     options = parser.parse_args()
     outputs.check_no_tables(options.out)
     files.check_folder(options.out)
     cli.set_up_jax()
 
     print(
-        f"Data: GENERATED, {options.arms} candidates with 4 features, a smooth reward in [0, 1],"
-        f" noise {NOISE_STD}.\n"
+        f"Data: generated, {options.arms:,} arms with 4 features and a smooth mean reward in"
+        f" [0, 1]; a reward has noise of standard deviation {NOISE_STD}."
+        f"\nRuns: BBKB and random arms, {options.horizon:,} evaluations with each of"
+        f" {options.seeds} seeds ...",
+        flush=True,
     )
     features, reward = generate(options.arms)
     problem = problems.finite_arms(features, reward, NOISE_STD)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     t = np.arange(1, options.horizon + 1)
-    curves = {}
+    curves, best = {}, {}
     rows: dict[str, dict[str, Any]] = {}
     bandit = BBKB(
         kernel=kernels.Gaussian(3.0),
@@ -58,9 +60,12 @@ def main() -> None:
     )
     for name, policy in dict(uniform=Uniform(), bbkb_global=bandit).items():
         result = loops.run(policy, problem, keys, options.horizon)
-        ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
-        curves[name] = (t, ratios)
+        regret = np.asarray(result.trace.regret)
+        ratios = np.asarray(loops.regret_ratio(regret, problem.mean_reward))
+        curves[name] = (t, regret.cumsum(1))
+        best[name] = int((regret.min(1) == 0).sum())  # seeds
         rows[name] = dict(
+            regret=summaries.statistics(curves[name][1][:, -1], ci=True),
             regret_ratio=summaries.statistics(ratios[:, -1], ci=True),
             batches=float(result.trace.round[:, -1].mean()) + 1,
             inducing_points=float(result.trace.dictionary_size[:, -1].mean()),
@@ -68,12 +73,17 @@ def main() -> None:
             run_seconds=result.run_seconds,
         )
     picture = options.out / "regret.png"
-    title = f"generated data, {options.seeds} seeds, mean and 95% interval"
-    plots.regret_ratio(picture, curves, title)
+    title = f"{options.arms:,} generated arms, {options.seeds} seeds, mean and 95% interval"
+    plots.streams(picture, curves, title, "cumulative regret $R_t$", "evaluations $t$")
     summaries.print_table(title, rows)
+    bbkb, share = rows["bbkb_global"], rows["bbkb_global"]["regret_ratio"]["mean"]
     print(
-        "\nRegret ratio: cumulative regret over the expected regret of the uniform policy, after"
-        f" {options.horizon} evaluations."
-        f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset"
-        " abalone --out out/abalone"
+        f"\nThe regret is the sum of f(best arm) - f(arm) over the evaluations. That of BBKB is"
+        f" {share:.0%} of the expected regret of random arms (the regret ratio). It evaluated"
+        f" {options.horizon:,} arms in {bbkb['batches']:.0f} batches, with"
+        f" {bbkb['inducing_points']:.0f} inducing points, and the best arm in"
+        f" {best['bbkb_global']} of {options.seeds} runs."
+        f"\n\nThe picture {picture} has both regrets against the number of evaluations."
+        f"\nNext: scripts/sweep --problem generated --algorithm bbkb_global --grid lengthscale 1 3"
+        " --out my_sweep"
     )

@@ -1,8 +1,16 @@
-# Sourced by the other scripts: makes .venv in the repository root, installs jsketch and its tools
-# there unless they are up to date, and sets PYTHON to its interpreter. JSKETCH_PYTHON is the Python
-# (3.11 or newer) that makes .venv; the default is the first suitable one below.
+# Sourced by the other scripts: prints their help for -h and --help, which needs no environment.
+# Otherwise makes .venv in the repository root, installs jsketch and its tools there unless they are
+# up to date, and sets PYTHON to its interpreter. JSKETCH_PYTHON is the Python (3.11 or newer) that
+# makes .venv; the default is the first suitable one below.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# the texts are those of the commands (tests/whole/test_help.py)
+for argument in "$@"; do
+    if [ "$argument" = -h ] || [ "$argument" = --help ]; then
+        cat "$ROOT/scripts/help/${0##*/}.txt"
+        exit 0
+    fi
+done
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
 # Python imports nothing from the folder in which a command is started, because a pandas.py beside a
@@ -37,11 +45,29 @@ print(hashlib.sha256(b"\0".join(parts)).hexdigest())
 PY
 }
 
+up_to_date() {
+    [ -x "$PYTHON" ] && [ -f "$VENV/jsketch-stamp" ] &&
+        [ "$(stamp_of "$PYTHON" 2>/dev/null)" = "$(cat "$VENV/jsketch-stamp")" ]
+}
+
+# Waits until no other call makes .venv. The lock is that of the open file with the descriptor 9, so
+# that it lasts as long as the shell holds the descriptor, and ends with the shell.
+lock_env() {
+    "$1" - <<'PY'
+import fcntl, sys
+try:
+    fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("Another call is making .venv; this one waits for it.", file=sys.stderr, flush=True)
+    fcntl.flock(9, fcntl.LOCK_EX)
+except OSError:
+    pass  # a file system without locks
+PY
+}
+
+# The descriptor 9 is the file of the lock.
 setup_env() {
-    if [ -x "$PYTHON" ] && [ -f "$VENV/jsketch-stamp" ] &&
-        [ "$(stamp_of "$PYTHON" 2>/dev/null)" = "$(cat "$VENV/jsketch-stamp")" ]; then
-        return 0
-    fi
+    if up_to_date; then return 0; fi
     if [ -L "$VENV" ]; then
         echo ".venv is a link to an environment that is not up to date or belongs to another folder:" \
             "remove the link, and run this again." >&2
@@ -55,7 +81,11 @@ setup_env() {
             "Install one, or set JSKETCH_PYTHON=/path/to/python." >&2
         return 1
     fi
-    echo "Setting up .venv with $("$base" --version 2>&1): installing jsketch and its tools (once, a minute or two) ..."
+    lock_env "$base" || return 1
+    if up_to_date; then return 0; fi
+    echo "The first call makes an environment in .venv with $("$base" --version 2>&1)." \
+        "It installs JAX and the tools of the experiments, tests and documentation:" \
+        "1.7 GB of disk, and a minute or two, once ..."
     # an environment without a stamp may be the user's: its packages stay
     local clear=""
     if [ -f "$VENV/jsketch-stamp" ]; then clear=--clear; fi
@@ -80,4 +110,4 @@ setup_env() {
     echo "The environment is ready."
 }
 
-setup_env || exit 1
+setup_env 9<"$ROOT/scripts/setup_env.sh" || exit 1

@@ -78,9 +78,8 @@ def outcome(folder, mutation):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("scripts/mutate", description=__doc__, formatter_class=layout)
     parser.add_argument(
         "--only", default="", help="a word in the file or description of a mutation"
     )

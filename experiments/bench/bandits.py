@@ -160,7 +160,7 @@ def run_authors(task: Task, problem: Any, options: argparse.Namespace) -> dict[s
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, repeats=3, data_dir=None, reference=None)
+    parser = cli.parser(__doc__, prog="scripts/bench", repeats=3, data_dir=None, reference=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
     accelerator_help = "the benchmarks of an accelerator, of which --parts chooses some"
     parser.add_argument("--accelerator", action="store_true", help=accelerator_help)

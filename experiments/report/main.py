@@ -251,7 +251,7 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, prog="scripts/report")
     results, out = environment.ROOT / "results", Path("report")  # defaults
     record_help = "write verdicts.csv into the folder of results"
     archive_help = "file (.tar.gz) for the tables of the papers' experiments"

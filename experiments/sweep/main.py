@@ -3,9 +3,10 @@
     scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
         --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
 
-    scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel matern52 \\
+    scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel mymodule:MyKernel \\
         --grid lengthscale 1 2 4 --out sweep_of_mine
 
+The problem "generated" needs no download. MyKernel is a kernel, or makes one from a lengthscale.
 The last column of a table is the reward, the other columns are numeric features. --random
 lengthscale 1 30 --samples 50 draws 50 values at random. An interrupted sweep resumes with the same
 command. A folder holds one sweep with its tables (`experiments.results.tidy`) and the printed table
@@ -316,9 +317,13 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     }
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     listed = ", ".join(settings.PROBLEMS)
-    parser.add_argument("--problem", type=problem, help=f"one of {listed}, or FILE.csv")
     parser.add_argument(
-        "--algorithm", help="a name in the experiment of the problem, or module:Name for your own"
+        "--problem", type=problem, help=f"one of {listed}, or FILE.csv (default %(default)s)"
+    )
+    parser.add_argument(
+        "--algorithm",
+        help="a name in the experiment of the problem, or module:Name for your own (default"
+        " %(default)s)",
     )
     kernels = ", ".join(settings.KERNELS)
     kernel_help = f"one of {kernels}, or module:Name for your own (default: the experiment's)"
@@ -328,17 +333,25 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         ("--random", "NUMBER LOW HIGH", "a number whose logarithm is drawn uniformly"),
     ):
         parser.add_argument(option, nargs="+", action="append", metavar=metavar, help=help)
-    parser.add_argument("--samples", type=cli.count, help="number of draws of --random")
-    parser.add_argument("--arms", type=cli.count, help="number of arms of the problem 'generated'")
+    parser.add_argument(
+        "--samples", type=cli.count, help="number of draws of --random (default %(default)s)"
+    )
+    arms_help = "number of arms of the problem 'generated' (default %(default)s)"
+    parser.add_argument("--arms", type=cli.count, help=arms_help)
     parser.add_argument(
         "--strategy",
         choices=("auto", "map", "vmap"),
         help="map: one run after the other in each of --workers processes; vmap: --chunk runs in"
-        " one program, where each loop waits for the longest; auto: vmap on accelerators only",
+        " one program, where each loop waits for the longest; auto (the default): vmap on"
+        " accelerators only",
     )
-    parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
+    parser.add_argument(
+        "--chunk", type=cli.count, help="runs in one program of vmap (default %(default)s)"
+    )
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit the runs as jobs")
-    parser.add_argument("--shards", type=cli.count, default=4, help="number of jobs of --cluster")
+    parser.add_argument(
+        "--shards", type=cli.count, default=4, help="number of jobs of --cluster (default 4)"
+    )
     submit_help = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
     parser.add_argument(
         "--submit", nargs="+", type=parameter, default=[], metavar="NAME=VALUE", help=submit_help

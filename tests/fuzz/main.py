@@ -27,9 +27,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("scripts/fuzz", description=__doc__, formatter_class=layout)
     words = "arms, streams, boxes, sheets; by default all"
     parser.add_argument("kinds", nargs="*", default=KINDS, metavar="kind", help=words)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -106,3 +106,31 @@ def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, kind)
     assert (f"-m venv --clear {tmp_path}" in calls) == (kind == "stamped")
     assert (f"-m venv {tmp_path}" in calls) == (kind == "of the user")
     assert (done.returncode, ".venv is a link" in done.stderr) == (kind == "linked",) * 2
+
+
+def test_two_first_calls_make_one_environment(tmp_path):
+    """The second call waits for the first, which holds a lock, and installs nothing."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
+    (tmp_path / "pyproject.toml").write_text("")
+    base = tmp_path / "base"  # records what makes the environment, and lets Python do the rest
+    base.write_text(f"""#!/bin/sh
+if [ "$1" != -m ]; then exec {sys.executable} "$@"; fi
+echo "begin $2" >> {tmp_path}/calls
+if [ "$2" = venv ]; then mkdir -p {tmp_path}/.venv/bin; cp "$0" {tmp_path}/.venv/bin/python; fi
+sleep 0.5
+echo "end $2" >> {tmp_path}/calls
+""")
+    base.chmod(0o755)
+    command = ["bash", "-c", "source scripts/setup_env.sh"]
+    options = dict(cwd=tmp_path, env=os.environ | dict(JSKETCH_PYTHON=str(base)), text=True)
+    calls = [
+        subprocess.Popen(command, **options, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(2)
+    ]
+    printed = sorted((call.communicate()[0] for call in calls), key=len)
+    assert [call.returncode for call in calls] == [0, 0]
+    modules = [line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert modules == ["venv", "venv", "pip", "pip", "compileall", "compileall"]
+    assert printed[0] == "Another call is making .venv; this one waits for it.\n"
+    assert "1.7 GB of disk" in printed[1] and printed[1].endswith("The environment is ready.\n")
