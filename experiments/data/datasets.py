@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pooch
+import requests  # a dependency of pooch
 
 from experiments.results import files
 
@@ -131,8 +132,8 @@ def download(source: Source, path: Path) -> None:
             f"{path.name} is not in {path.parent}, and it cannot be downloaded."
         )
     remedy = (
-        f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into"
-        f" {path.parent}, or name a folder that has it with --data-dir or JSKETCH_DATA."
+        f"Download {source.url} yourself and put {source.member or 'it'} into {path.parent} as"
+        f" {path.name}, or name a folder that has it with --data-dir or JSKETCH_DATA."
     )
     print(f"{path.name} is not in {path.parent}: downloading it from {source.url}", flush=True)
     pooch.get_logger().setLevel("WARNING")
@@ -153,9 +154,9 @@ def download(source: Source, path: Path) -> None:
             )
         files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
     except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise OSError(
-            f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
-        ) from error
+        offline = isinstance(error, ConnectionError | requests.ConnectionError)
+        reason = "there is no connection" if offline else error
+        raise OSError(f"Could not get {path.name} ({reason}). {remedy}") from error
 
 
 def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """Draws the best yield against the number of reactions on the library of direct arylation.
 
-    python -m experiments.pools.picture
+    python -m experiments.pools.picture --out out
 
 The curves are means over the campaigns in results/pools/arylation_one_hot* with 95% intervals, and
 the marks are published numbers (Shields et al., Nature 590, 2021).
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from experiments import cli
 from experiments.figures.drawing import STYLE, line, save
 from experiments.pools import published
-from experiments.results import environment, tidy
+from experiments.results import environment, files, tidy
 
 POOL = "arylation_one_hot"
 LARGEST_YIELD = 100.0  # of the best reaction, in percent
@@ -30,8 +30,8 @@ MARKERS = {
 }
 
 
-def draw(root: Path) -> None:
-    """Writes arylation.png and arylation.svg into `root`, results/pools."""
+def draw(root: Path, out: Path) -> None:
+    """Writes arylation.png and arylation.svg into `out`, from the tables in `root`."""
     with plt.rc_context(STYLE | {"figure.figsize": (6.4, 3.4)}):
         figure, axes = plt.subplots()
         for folder, label, colour, dashes in CURVES:
@@ -47,7 +47,7 @@ def draw(root: Path) -> None:
         axes.set_xlim(0, 76)
         axes.set_ylim(40, 102)
         axes.legend(loc="lower right")
-        save(figure, root / "arylation.png")
+        save(figure, out / "arylation.png")
 
 
 @cli.command
@@ -55,6 +55,9 @@ def main() -> None:
     parser = cli.parser(__doc__)
     folder = environment.ROOT / "results" / "pools"
     parser.add_argument("--results", type=Path, default=folder, help="folder of the campaigns")
+    help_text = "folder of the picture (default out; results/pools replaces the one in the README)"
+    parser.add_argument("--out", type=Path, default=Path("out"), help=help_text)
     options = parser.parse_args()
-    draw(options.results)
-    print(f"{options.results / 'arylation.png'} is drawn.")
+    files.check_folder(options.out)
+    draw(options.results, options.out)
+    print(f"{options.out / 'arylation.png'} is drawn.")

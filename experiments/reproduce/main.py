@@ -196,11 +196,16 @@ def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, s
         began = time.monotonic()
         why = run_step(step, options)
         took = f"{time.monotonic() - began:,.0f} s"
-        print(f"    {f'FAILED after {took}: {why}' if why else f'done in {took}'}", flush=True)
         if why and needs.missing(step.command, datasets.find_folder(options.data_dir)):
-            skipped[folder] = f"its data are absent: {why}"
+            skipped[folder] = why
+            print(f"    not run, because its data are absent ({took})", flush=True)
         elif why:
             failed[folder] = why
+            print(f"    FAILED after {took}: {why}", flush=True)
+        else:
+            names = ", ".join(path.name for path in sorted(step.folder.glob("*.png")))
+            drawn = f": {names} in {step.folder}" if names else ""
+            print(f"    done in {took}{drawn}", flush=True)
     return failed, skipped
 
 

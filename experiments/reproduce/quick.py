@@ -64,11 +64,14 @@ NOTICE = (
 
 
 def shrink(command: Command) -> Command:
-    """The same experiment at a tiny size; existing results in its folder are overwritten, even
-    results of other options. Raises KeyError for an experiment without a tiny size."""
+    """The same experiment at a tiny size, in one process; existing results in its folder are
+    overwritten, even results of other options. Raises KeyError for an experiment without a tiny
+    size."""
     module = command.module.removeprefix("experiments.")
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
     small_arguments = shlex.split(options)
+    if "--workers" in command.arguments:  # starting processes would take longer than the runs
+        small_arguments += ["--workers", "1"]
     for name in small_arguments:
         if name.startswith("--") and name in command.arguments:
             start = command.arguments.index(name)

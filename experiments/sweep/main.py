@@ -267,7 +267,7 @@ def latex(table: pd.DataFrame) -> str:
     columns[RATIO_IN_LATEX] = [with_error(ratio, half_width) for ratio, half_width in pairs]
     for name, (label, digits) in MEASURED.items():
         if name != "failed" or table[name].any():
-            columns[label] = [f"{x:.{digits}f}" for x in table[name]]
+            columns[label] = [f"{x:.{digits}f}" if math.isfinite(x) else "--" for x in table[name]]
     style = pd.DataFrame(columns).style.hide(axis="index")
     return style.to_latex(hrules=True, column_format="r" * len(columns))
 

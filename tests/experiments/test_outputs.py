@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import demo
+from experiments import cli, demo
 from experiments.results import environment, files, outputs, store, tidy
 
 CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
@@ -151,3 +151,24 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_run(tmp_path, mon
         monkeypatch.setattr(sys, "argv", ["x", "--out", str(out)])
         with pytest.raises(SystemExit, match=words):
             demo.main()
+
+
+def test_a_log_gets_a_line_for_each_tenth_of_the_work(capsys):
+    """No terminal: the progress of many small steps is a few lines, and never a bar."""
+    with cli.progress(12_000, done=1_000, unit="evaluations", name="a sweep") as bar:
+        for _ in range(11_000):
+            bar.update(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10 and bar.n == 12_000
+    assert lines[0] == "a sweep: 1,200 of 12,000 evaluations after 0 s"
+    assert lines[-1].startswith("a sweep: 12,000 of 12,000 evaluations after ")
+
+
+def test_an_interrupted_experiment_says_how_to_resume(tmp_path):
+    options = argparse.Namespace(out=tmp_path, overwrite=False, keep=False)
+    words = "the finished runs are kept in .*runs, and the same command makes the others"
+    with (
+        pytest.raises(KeyboardInterrupt, match=words),
+        outputs.results_folder(options, "tiny", CONFIG, 2),
+    ):
+        raise KeyboardInterrupt

@@ -8,6 +8,8 @@ from experiments.bbkb_2020 import methods
 from experiments.figures import plots
 from experiments.pkawv_2019 import rates
 from experiments.results import summaries
+from experiments.runs import bandit_runs
+from jsketch import loops
 from jsketch.bandits import widths
 
 
@@ -85,6 +87,42 @@ def test_growth_ignores_an_additive_constant():
     assert summaries.growth(t, 5 + t**2) == pytest.approx(2)
     assert summaries.growth(t, np.sqrt(t)) == pytest.approx(0.5)
     assert np.isnan(summaries.growth(np.ones(3), t[:3]))
+
+
+def test_a_curve_that_ends_early_has_no_slope_and_is_drawn_until_its_end(tmp_path, monkeypatch):
+    """NaN after the last evaluation becomes no number, neither in a fit nor in a figure."""
+    t = np.unique(np.geomspace(1, 1000, 50).astype(int))
+    curve = np.where(t > 500, np.nan, t**0.5)
+    assert np.isnan(summaries.log_slope(t, curve)) and np.isnan(summaries.growth(t, curve))
+    figures = []
+    monkeypatch.setattr(plots.drawing, "save", lambda figure, *_: figures.append(figure))
+    ending = curves(0.5) | {"uniform": (t, np.stack([curve, t**0.5, 2 * t**0.5]))}
+    for name, options in (("run_time", (1,)), ("batch_size", ()), ("simple_regret", ())):
+        getattr(plots, name)(tmp_path / "x.png", ending, "a title", *options)
+        axes = figures[-1].axes[0]
+        lines = {line.get_label().split(",")[0]: line.get_ydata() for line in axes.get_lines()}
+        values = np.asarray(lines["uniform"])
+        assert np.isnan(values[t > 500]).all() and np.isfinite(values[t <= 500]).all()
+        assert np.isfinite(axes.get_ylim()).all() and axes.get_ylim()[1] > values[0]
+
+
+def test_saved_curves_are_nan_after_the_last_evaluation():
+    horizon, end = 40, 25
+    numbers = np.arange(horizon)
+    trace = loops.Trace(
+        arm=np.where(numbers < end, numbers % 7, -1).astype(np.int32),
+        **{n: np.where(numbers < end, 0.5, np.nan) for n in ("reward", "regret", "width")},
+        **{n: numbers.astype(np.int32) for n in ("round", "batch_size", "dictionary_size")},
+    )
+    arrays = bandit_runs.saved_arrays(trace, jnp.linspace(0.0, 1.0, 7))
+    ended = arrays["t"] > end
+    assert 0 < ended.sum() < horizon
+    for name in ("regret_ratio", "simple_regret", "rounds", "batch_size", "dictionary"):
+        assert np.isnan(arrays[name][ended]).all() and np.isfinite(arrays[name][~ended]).all(), name
+    assert all(np.isnan(arrays[n]) for n in ("final_regret_ratio", "batches", "dictionary_size"))
+    whole = trace.replace(arm=np.zeros(horizon, np.int32), regret=np.full(horizon, 0.5))
+    arrays = bandit_runs.saved_arrays(whole, jnp.linspace(0.0, 1.0, 7))
+    assert arrays["rounds"].dtype == np.int32 and arrays["batches"] == horizon
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """`experiments.pools`: campaigns compared with a plain loop over `suggest`."""
 
+import sys
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.pools import baselines, campaigns, published
+from experiments.pools import baselines, campaigns, picture, published
 from experiments.pools.libraries import Pool
-from experiments.results import store
+from experiments.results import environment, store
 from experiments.suggest import calibration, intervals
 from jsketch.suggest import (
     Columns,
@@ -30,19 +33,15 @@ POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
 def test_campaigns_equal_a_plain_loop_over_suggest(tmp_path):
-    def make(seed):
-        return campaigns.play(POOL, (5, 3, 3, 3), seed, UCB)
-
-    def path_of(seed):
-        return store.run_path(tmp_path, "suggest", seed)
-
+    make = partial(campaigns.play, POOL, (5, 3, 3, 3), acquisition=UCB)
+    path_of = partial(store.run_path, tmp_path, "suggest")
     campaigns.play_all(make, (0,), path_of)
-    new_campaigns = campaigns.play_all(make, (0, 1), path_of, threads=2)
+    new_campaigns = campaigns.play_all(make, (0, 1), path_of)
     # all campaigns are saved: none is played again
     read_campaigns = campaigns.play_all(None, (0, 1), path_of)
     for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
         assert read_campaign.arms.tolist() == campaign.arms.tolist()
-        assert read_campaign.seconds == campaign.seconds
+        assert 0 < read_campaign.seconds == campaign.seconds
         arms = np.random.default_rng(campaign.seed).permutation(len(VALUES))[:5].tolist()
         for _ in range(3):
             suggestion = suggest(POOL.library, arms, VALUES[arms], batch=3, acquisition=UCB)
@@ -144,3 +143,13 @@ def test_coverage_is_the_share_of_values_inside_their_intervals():
     covered_rows = {row for row in np.setdiff1d(np.arange(70), arms) if is_covered[row]}
     assert 0.8 < share_of_all == pytest.approx(len(covered_rows) / 46)
     assert share_of_batch == np.mean([row in covered_rows for row in suggestion.rows])
+
+
+def test_the_picture_is_not_drawn_over_the_saved_one(tmp_path, monkeypatch):
+    saved = environment.ROOT / "results" / "pools" / "arylation.png"
+    before = saved.stat().st_mtime_ns
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["picture"])
+    picture.main()
+    assert (tmp_path / "out" / "arylation.png").stat().st_size > 10_000
+    assert saved.stat().st_mtime_ns == before

@@ -13,17 +13,31 @@ import pandas as pd
 import pytest
 from rows import check_refusals
 
+from experiments import cli
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
 from experiments.results import tidy
-from experiments.sweep import execution, settings
+from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
-from jsketch import kernels, loops
+from jsketch import kernels, loops, struct
+from jsketch.bandits import Uniform
 
 TINY = dict(problem="generated", arms=60, horizon=30, seeds=2)
 GRID = dict(lengthscale=(2.0, 6.0), ratio=(1.5, 3.0))
+CONFIG = {f"grid.{name}": list(values) for name, values in GRID.items()}
 TIMES = ["run_seconds", "compile_seconds"]
+
+
+@struct.dataclass
+class Ending(Uniform):
+    """Uniformly random arms, and an empty query from the fourth evaluation on."""
+
+    a: float = 1.0
+
+    def ask(self, state, key, limit=None):
+        query = Uniform.ask(self, state, key, limit)
+        return query.replace(mask=query.mask & (state.count < 3))
 
 
 def rows_of(folder):
@@ -78,24 +92,47 @@ def test_other_numbers_compile_nothing(finished_sweep, tmp_path, strategy):
     assert loops.compiled_programs() == n_programs > 0
 
 
+@pytest.mark.parametrize("strategy", ["map", "vmap"])
 def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
-    finished_sweep, tmp_path, monkeypatch
+    finished_sweep, tmp_path, monkeypatch, capsys, strategy
 ):
-    options, save = dataclasses.replace(finished_sweep[0], out=tmp_path), execution.save
+    """After Ctrl-C every run that the bar has counted is saved, and `tidy.load` reads it."""
+    options = dataclasses.replace(finished_sweep[0], out=tmp_path, strategy=strategy, chunk=2)
+    save, bars = execution.save, []
 
     def save_or_interrupt(job, task, *run):
         if task.row == 1:
             raise KeyboardInterrupt
         save(job, task, *run)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    def progress(*arguments):
+        bars.append(cli.Lines(*arguments))
+        return bars[0]
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_info:
         patch.setattr(execution, "save", save_or_interrupt)
-        sweep.run(options)
+        patch.setattr(cli, "progress", progress)
+        command = cli.command_line.command(lambda: sweep.run(options))
+        command()
+    assert exit_info.value.code == 130
+    assert (
+        f"interrupted: 2 of 8 runs are saved in {tmp_path}, and `tidy.load` reads them. The same"
+        " command makes the other 6." in capsys.readouterr().err
+    )
+    # the bar counts evaluations, and no run, or program of runs, as whole that is not saved
+    unsaved = bars[0].n - 2 * options.horizon
+    assert 0 < unsaved < options.horizon * (1 if strategy == "map" else options.chunk)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
-    assert 0 < len(times) < 8 and not (tmp_path / tidy.CURVES).exists()
+    assert len(times) == 2 and not (tmp_path / tidy.CURVES).exists()
+    partial_rows, whole_rows = rows_of(tmp_path), rows_of(finished_sweep[0].out)
+    for part, whole in zip(partial_rows, whole_rows, strict=True):
+        expected = whole[(whole["lengthscale"] == 2.0) & (whole["ratio"] == 1.5)]
+        expected = expected[part.columns].reset_index(drop=True)
+        pd.testing.assert_frame_equal(part, expected, check_categorical=False, rtol=1e-12)
+    assert tidy.load(tmp_path).provenance["finished"] is False
     sweep.run(options)
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
-    assert_same_rows(options.out, finished_sweep[0].out)
+    assert_same_rows(options.out, finished_sweep[0].out, check_exact=False, rtol=1e-12)
 
 
 def test_a_finished_sweep_is_not_run_again(finished_sweep):
@@ -171,8 +208,118 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
     table = sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
     assert table["failed"].tolist() == [0, 0, 1, 1] and table["regret_ratio"].isna().sum() == 2
     sweep.print_table(table)
-    assert "2 runs FAILED" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 runs FAILED" in printed and "last and have no mean: 1, 3." in printed
     assert json.loads((tmp_path / tidy.PROVENANCE).read_text())["best"][3]["regret_ratio"] is None
+    assert sweep.latex(table).count("--") == 2 * 3  # ratio, batches and inducing points
+
+
+def test_one_failed_run_leaves_no_mean_of_the_others(finished_sweep, tmp_path):
+    """Neither in the ranking nor in the figures: the mean of the other seeds is no result."""
+    summary = tidy.load(finished_sweep[0].out).summary.copy()
+    best = int(finished_sweep[1]["configuration"].iloc[0])
+    failed = (summary["configuration"] == best) & (summary["seed"] == 1)
+    summary.loc[failed, ["final_regret_ratio", "batches", "dictionary_size"]] = np.nan
+    summary.loc[failed, "failed"] = True
+    table = sweep.rank(summary, ["lengthscale", "ratio"])
+    assert table["configuration"].iloc[-1] == best
+    assert table.iloc[-1][["regret_ratio", "ci95", "batches", "dictionary_size"]].isna().all()
+    assert table.iloc[:-1].notna().all(axis=None)
+    drawn = []
+    along = summary[summary["ratio"] == summary[failed]["ratio"].iloc[0]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heat_maps.tidy, "load", lambda folder: (None, along, dict(config=CONFIG)))
+        patch.setattr(heat_maps, "along_number", lambda *arguments: drawn.append(arguments))
+        assert heat_maps.draw(tmp_path) == ["regret_ratio_lengthscale.png"]
+    [(_, values, x, *_)] = drawn
+    assert x == [2.0, 6.0] and np.isnan(values).sum() == 1 and values.shape == (2, 2)
+
+
+def test_a_vmapped_run_without_a_query_is_no_result(tmp_path):
+    options = Sweep(out=tmp_path, grid=dict(a=(1.0, 2.0)), strategy="vmap", **TINY)
+    setting = settings.load(options)
+    bandits = [Ending(a=1.0), Ending(a=2.0)]
+    job = execution.Job(bandits, setting.problem, 30, tmp_path, "commit")
+    tasks = [execution.Task(0, 0), execution.Task(1, 0)]
+    bar = cli.Lines(60, 0, "evaluations", None)
+    with pytest.raises(ValueError, match="stopped after 3 of 30 evaluations: .* empty query"):
+        execution.run_vmapped(job, tasks, 2, bar)
+    assert not list(tmp_path.rglob("*.npz")) and bar.n < 60
+
+
+def test_the_table_for_latex_has_labels_and_errors(finished_sweep):
+    lines = sweep.latex(finished_sweep[1]).splitlines()
+    assert lines[2] == (
+        r"lengthscale & ratio & $R_T / R_T^{\mathrm{unif}}$ & batches & inducing points & seconds a"
+        r" run \\"
+    )
+    for line, (_, row) in zip(lines[4:8], finished_sweep[1].iterrows(), strict=True):
+        lengthscale, ratio, text, *_ = line.split(" & ")
+        number, error = text.strip("$").split(r" \pm ")
+        assert (float(lengthscale), float(ratio)) == (row["lengthscale"], row["ratio"])
+        assert len(number.split(".")[1]) == len(error.split(".")[1])
+        assert float(error) == pytest.approx(row["ci95"], rel=0.05)
+        assert abs(float(number) - row["regret_ratio"]) <= row["ci95"] / 10
+    cases = [(0.08943, 0.00121), (12.0, 3.4), (1234.5, 120.0), (0.5, float("nan")), (0.5, 0.0)]
+    texts = [r"$0.0894 \pm 0.0012$", r"$12.0 \pm 3.4$", r"$1234 \pm 120$", "0.5", "0.5"]
+    assert [sweep.with_error(*case) for case in cases] == texts
+
+
+OWN_KERNELS = """
+from jsketch import kernels, struct
+
+@struct.dataclass
+class Mine(kernels.Gaussian):
+    tilt: float = 0.5
+
+def scaled(lengthscale):
+    return kernels.Scaled(kernels.Matern(lengthscale, nu=1.5), 2.0)
+
+fixed = kernels.Gaussian(7.0)
+number = 3
+
+@struct.dataclass
+class Needs:
+    other: float
+
+class Empty:
+    pass
+"""
+
+
+def test_a_kernel_of_the_user_can_be_swept(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_kernels.py").write_text(OWN_KERNELS)
+    monkeypatch.chdir(tmp_path)
+    options = Sweep(out=tmp_path / "out", grid={}, **TINY)
+    setting = settings.load(options)
+
+    def make(name):
+        changed = dataclasses.replace(options, kernel=f"own_kernels:{name}")
+        return settings.make(changed, setting)
+
+    lengthscale = setting.defaults["lengthscale"]
+    mine, scaled, fixed = (make(name) for name in ("Mine", "scaled", "fixed"))
+    assert {"lengthscale": lengthscale, "tilt": 0.5}.items() <= settings.numbers(mine).items()
+    assert scaled.kernel == kernels.Scaled(kernels.Matern(lengthscale, nu=1.5), 2.0)
+    assert settings.numbers(fixed)["lengthscale"] == 7.0
+    rows = [
+        ("Yours", "no kernel own_kernels:Yours: module 'own_kernels' has no attribute 'Yours'"),
+        ("number", "own_kernels:number makes no kernel: 3 is not a callable object"),
+        ("Needs", r"Needs makes no kernel: .* missing 1 .*'other'. It is called with lengthscale"),
+        ("Empty", r"Empty is not a kernel: it needs the methods gram\(x, y\) and diag\(x\)"),
+    ]
+    check_refusals((partial(make, name), words) for name, words in rows)
+    words = "no kernel absent:Kernel: No module named 'absent'"
+    with pytest.raises(ValueError, match=words):
+        settings.make(dataclasses.replace(options, kernel="absent:Kernel"), setting)
+    for name in ("gausian", "module:", ":Kernel"):
+        with pytest.raises(SystemExit):
+            sweep.parse(["--out", "out", "--kernel", name])
+        assert "must be one of gaussian, matern12, " in capsys.readouterr().err
+    arguments = "--problem generated --kernel own_kernels:Mine --out out --arms 60 --horizon 20"
+    parsed, _ = sweep.parse(f"{arguments} --seeds 1 --grid tilt 1 2".split())
+    assert sorted(sweep.run(parsed)["tilt"]) == [1, 2]
+    del sys.modules["own_kernels"]
 
 
 def test_an_algorithm_and_a_table_of_the_user_can_be_swept(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pooch
 import pytest
+import requests
 from rows import check_refusals
 
 from experiments.data import architectures, classifiers, datasets, streams
@@ -130,11 +131,14 @@ def test_real_data_have_the_published_rows_and_targets(real_data, module, name, 
 )
 def test_missing_and_wrong_files_are_named_with_a_remedy(tmp_path, monkeypatch, load, name):
     def no_network(*args, **kwargs):
-        raise ConnectionError("name resolution failed")
+        raise requests.ConnectionError("HTTPSConnectionPool(host=...): Max retries exceeded")
 
     monkeypatch.setattr(pooch, "retrieve", no_network)
     file = tmp_path / (datasets.SOURCES | classifiers.SOURCES)[name].filename
-    with pytest.raises(OSError, match=f"Could not get {file.name} into {tmp_path}.*JSKETCH_DATA"):
+    words = (
+        rf"^Could not get {file.name} \(there is no connection\)\. Download http.* into {tmp_path}"
+    )
+    with pytest.raises(OSError, match=f"{words} as {file.name}, or name .*JSKETCH_DATA"):
         load(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
     file.write_text("1,2,0\n")
