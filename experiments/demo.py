@@ -42,8 +42,7 @@ def main() -> None:
     print(
         f"Data: generated, {options.arms:,} arms with 4 features and a smooth mean reward in"
         f" [0, 1]; a reward has noise of standard deviation {NOISE_STD}."
-        f"\nRuns: BBKB and random arms, {options.horizon:,} evaluations with each of"
-        f" {options.seeds} seeds ...",
+        f"\nRuns: BBKB and random arms; evaluations: {options.horizon:,}; seeds: {options.seeds} ...",
         flush=True,
     )
     features, reward = generate(options.arms)
@@ -61,7 +60,7 @@ def main() -> None:
     for name, policy in dict(uniform=Uniform(), bbkb_global=bandit).items():
         result = loops.run(policy, problem, keys, options.horizon)
         regret = np.asarray(result.trace.regret)
-        ratios = np.asarray(loops.regret_ratio(regret, problem.mean_reward))
+        ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, regret.cumsum(1))
         best[name] = int((regret.min(1) == 0).sum())  # seeds
         rows[name] = dict(
