@@ -42,7 +42,8 @@ def main() -> None:
     print(
         f"Data: generated, {options.arms:,} arms with 4 features and a smooth mean reward in"
         f" [0, 1]; a reward has noise of standard deviation {NOISE_STD}."
-        f"\nRuns: BBKB and random arms; evaluations: {options.horizon:,}; seeds: {options.seeds} ...",
+        f"\nRuns: BBKB and random arms, {options.horizon:,} evaluations each; seeds:"
+        f" {options.seeds} ...",
         flush=True,
     )
     features, reward = generate(options.arms)
