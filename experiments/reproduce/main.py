@@ -217,7 +217,14 @@ def main() -> None:
     if options.dry_run:
         return
     files.check_folder(options.out)
-    failed, skipped = run_all(steps, options)
+    try:
+        failed, skipped = run_all(steps, options)
+    except KeyboardInterrupt:
+        n_finished = sum(is_finished(step.folder) for step in steps)
+        raise KeyboardInterrupt(
+            f"{n_finished} of {len(steps)} commands are finished. The same command makes the"
+            " others, and resumes the one that was interrupted."
+        ) from None
     page = Path("report").resolve() if options.out == RESULTS else options.out / "report"
     notice = ("--notice", quick.NOTICE) if options.quick else ()
     arguments = ("--results", str(options.out), "--out", str(page), *notice)

@@ -150,6 +150,7 @@ def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, mo
 def test_finished_results_are_kept_after_an_interrupt(tmp_path, monkeypatch, capsys):
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
+    assert "interrupted: 1 of 4 commands are finished. The same" in capsys.readouterr().err
     assert run_reproduce(tmp_path, monkeypatch, [], {}) == (["bkb_2019/b", "report"], 0)
     # without its record a command runs again, because its figures may be missing
     (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
