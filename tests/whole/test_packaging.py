@@ -74,6 +74,20 @@ def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
     assert f"-{process.stdout.strip()}-" in wheel.name
 
 
+def test_an_experiment_without_its_packages_names_the_extra(tmp_path):
+    """`pip install '.[tables]'` lacks packages of the experiments."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nfor name in ('pooch', 'pyarrow'): sys.modules[name] = None\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command = [sys.executable, "-m", "experiments.pools.picture"]
+    options = dict(cwd=tmp_path, env=os.environ | dict(PYTHONPATH=path), text=True)
+    process = subprocess.run(command, **options, capture_output=True)
+    assert process.returncode != 0 and "Traceback" not in process.stderr
+    words = r"not installed \(pooch, pyarrow\): .* pip install -e '.\[experiments\]' in"
+    assert re.search(words, process.stderr)
+
+
 def test_the_root_exports_what_its_docstring_lists():
     names = set(jsketch.__all__)
     assert len(names) <= 30 and all(hasattr(jsketch, name) for name in names)
