@@ -93,7 +93,11 @@ def test_columns_of_every_kind_are_described(tmp_path, capsys):
     [
         (lambda t: t.rename(columns={"lot": "size"}), {}, "row 1: there are 2 columns 'size'"),
         # `a` would be a row name, and 1 the id
-        (lambda t: "id,x\na,1,2\nb,2,3\n", {}, "Expected 2 fields in line 2, saw 3"),
+        (
+            lambda t: "id,x\na,1,2\nb,2,3\n",
+            {},
+            "library.csv, row 2: it has 3 cells, more than the 2",
+        ),
         (lambda t: "id,x\na,1\n\n\nb,two\n", {}, "row 5, column 'x'"),  # empty lines count
         (lambda t: "id|x\na|1\nb|2\n", {}, r"its columns are: id\|x"),
         (lambda t: "", {}, "library.csv, row 1: it is empty"),

@@ -13,7 +13,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jsketch.loops.chunking import separator_of
+from jsketch import csv_files
+from jsketch.csv_files import EXCEL_ERRORS
 
 LARGEST = 1e300  # predictions from larger numbers could overflow
 FIRST_ROW = 2  # the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
-# Excel shows these in place of a value that it cannot compute
-EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+UNNAMED = "name it or remove it"  # what to do with a column without a name
 MAX_QUOTED = 3  # largest number of cells in an error message
 _AMBIGUOUS_MARK = " A comma or a point in these cells may separate thousands or decimals."
 
@@ -42,9 +42,6 @@ _NUMBER = re.compile(
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 _SWAP_COMMA_AND_POINT = str.maketrans(",.", ".,")
-_DATE = re.compile(
-    r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(?::\d{2})?"
-)
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
             return ParsedColumn(values, "numbers")
     codes, distinct = pd.factorize(cells)
     words = [without_typography(word) for word in distinct]
-    is_date = [_DATE.fullmatch(word) is not None for word in words]
+    is_date = [csv_files.DATE.fullmatch(word) is not None for word in words]
     matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, is_date, strict=True)]
     n_filled = sum(word != "" for word in words)
     is_number = np.array([match is not None for match in matches])
@@ -286,12 +283,11 @@ def read(
     check_package(path)
     suffix, separator, unsaved = path.suffix.lower(), "", dict[str, int]()
     if suffix in PARQUET:
-        frame = _read_parquet(path)
+        frame = _read_parquet(path, needed)
     elif suffix in EXCEL:
-        frame, unsaved = _read_excel(path)
+        frame, unsaved = _read_excel(path, needed)
     else:
-        frame, separator = _read_separated(path, list({*needed, *expected}))
-        frame = _with_header(path, frame)
+        frame, separator = _read_separated(path, {*needed, *expected})
     is_empty = _is_empty(frame.iloc[:, 0])
     if is_empty.any():
         is_empty[is_empty] = frame[is_empty].apply(_is_empty).all(axis=1)
@@ -405,7 +401,7 @@ def check_package(path: Path) -> None:
         )
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path, needed: Collection[str]) -> pd.DataFrame:
     import pyarrow
 
     # pandas would read a folder of this name as one data set
@@ -416,7 +412,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
     table = table.reset_index() if table.index.names != [None] else table
     table = table.set_axis([str(name).strip() for name in table.columns], axis=1)
-    _check_names(path, list(table.columns))
+    csv_files.check_names(path, list(table.columns), UNNAMED, used=needed)
     for name in table.columns:
         dtype = table[name].dtype
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
@@ -427,62 +423,31 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return table.set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
 
 
-def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
+def _with_header(path: Path, table: pd.DataFrame, needed: Collection[str]) -> pd.DataFrame:
     """A table of text whose first row becomes the header."""
     names = list(table.iloc[0])
-    table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
-    _check_names(path, names)
-    return table
+    if not any(names):
+        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
+    csv_files.check_names(path, names, UNNAMED, used=needed)
+    return table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
 
 
-def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
+def _read_separated(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, str]:
     """(table of text, separator)."""
-    text = _decode(path)
-    separator = separator_of(text, needed)
-    try:
-        # with a header, pandas would rename repeated columns and might take the first column as
-        # row names
-        table = pd.read_csv(
-            io.StringIO(text),
-            sep=separator,
-            dtype=str,
-            header=None,
-            keep_default_na=False,
-            skipinitialspace=True,
-            skip_blank_lines=False,
-        )
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.") from error
-    except pd.errors.ParserError as error:
-        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
-        raise ValueError(
-            f"{path} is not a table of comma-separated values: {reason} (Excel files end with"
-            f" {EXCEL[0]}, Parquet files with {PARQUET[0]})"
-        ) from error
-    table = table.astype(object).fillna("")
-    table = table.apply(lambda column: column.str.strip())
-    return table.mask(table.isin(EXCEL_ERRORS), ""), separator
+    if path.suffix.lower() == ".gz":
+        raise ValueError(f"{path} is compressed: decompress it, because the outputs are not.")
+    file = csv_files.open_csv(path, needed)
+    if file.header_row > 1:
+        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
+    csv_files.check_names(path, file.names, UNNAMED, used=needed)
+    blocks = file.read(lambda row, block: file.words(block))
+    empty = pd.DataFrame(columns=range(len(file.names)), dtype=object)
+    table = pd.concat([empty, *(words for _, _, words in blocks)])
+    table = table.set_axis(file.names, axis=1).set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
+    return table, file.separator
 
 
-def _decode(path: Path) -> str:
-    """The text of a file in UTF-8, in UTF-16 with a byte order mark, or in the encoding cp1252 of
-    older spreadsheets."""
-    raw = path.read_bytes()
-    utf16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
-    for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "cp1252"):
-        try:
-            text = raw.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\0" not in text:
-            return text
-    raise ValueError(
-        f"{path} is not a text file of comma-separated values in UTF-8 (Excel files end with"
-        f" {EXCEL[0]}, Parquet files with {PARQUET[0]})."
-    )
-
-
-def _read_excel(path: Path) -> tuple[pd.DataFrame, dict[str, int]]:
+def _read_excel(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, dict[str, int]]:
     """(the first sheet as text, `Table.unsaved`)."""
     with path.open("rb") as file:
         try:
@@ -492,7 +457,8 @@ def _read_excel(path: Path) -> tuple[pd.DataFrame, dict[str, int]]:
             unsaved = _unsaved_formulas(path)
         except Exception as error:  # a damaged file raises errors of many kinds
             raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
-    table = _with_header(path, table.map(_text_of) if len(table) else pd.DataFrame([[""]]))
+    words = table.map(_text_of) if len(table) else pd.DataFrame([[""]])
+    table = _with_header(path, words, needed)
     return table, {name: unsaved[i] for i, name in enumerate(table.columns) if i in unsaved}
 
 
@@ -513,17 +479,3 @@ def _unsaved_formulas(path: Path) -> dict[int, int]:
             if formula.data_type == "f" and result.value is None and result.data_type != "str":
                 rows.setdefault(i, formula.row)
     return rows
-
-
-def _check_names(path: Path, names: list[str]) -> None:
-    if not any(names):
-        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
-    if "" in names:
-        number = names.index("") + 1
-        raise ValueError(f"{path}, row 1: column {number} has no name; name it or remove it.")
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        raise ValueError(
-            f"{path}, row 1: there are {names.count(repeated[0])} columns '{repeated[0]}'; their"
-            " names must differ."
-        )

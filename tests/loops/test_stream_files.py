@@ -1,0 +1,237 @@
+"""Streams and sheets in CSV files have one reader, whose results do not depend on the blocks in
+which it reads them; indices of pandas are never inputs, and messages name the file and the row."""
+
+import codecs
+import gzip
+import sys
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+from rows import check_refusals
+
+from jsketch import chunks, csv_files
+from jsketch.suggest.tables import cells
+
+HEAT = "T (\u00b0C)"
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    return path
+
+
+def read(path, size=3, target="y", **options):
+    """The examples of a file, [n, d + 1] with the labels last."""
+    pairs = list(chunks(path, size=size, target=target, **options))
+    assert [len(ys) for _, ys in pairs[:-1]] == [size] * (len(pairs) - 1)
+    return np.concatenate([np.column_stack(pair) for pair in pairs])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "latin-1"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_streams_and_sheets_have_the_same_numbers_in_every_encoding(tmp_path, encoding, separator):
+    """Blanks surround names and cells. Commas are decimal between semicolons and tabs."""
+    rows = [[HEAT, " y ", "note"], ["60.5 ", "1", "\u00b5 \u00fc"], ["-3.25", " 2.5 ", ""]]
+    lines = [separator.join(row) for row in rows]
+    if separator != ",":
+        lines[1:] = [line.replace(".", ",") for line in lines[1:]]
+    path = write(tmp_path / "a.csv", "\r\n".join(lines), encoding)
+    expected = [[60.5, 1.0], [-3.25, 2.5]]
+    np.testing.assert_array_equal(read(path, inputs=[HEAT]), expected)
+    table = cells.read(path, [HEAT])
+    np.testing.assert_array_equal(np.stack([table.numbers(n) for n in (HEAT, "y")], 1), expected)
+    assert table.text("note").tolist() == ["\u00b5 \u00fc", ""]
+
+
+def long_text(separator, mark):
+    """A file with gaps, empty rows, quoted line ends and a late letter that is not ASCII."""
+    random = np.random.default_rng(0)
+    rows = [separator.join(["a", "flag", "count", "note", "y"])]
+    for i in range(60):
+        a = str(random.integers(-9, 9)) if i < 20 else f"{random.normal():.3f}".replace(".", mark)
+        flag = str(random.choice(["True", "FALSE", ""]))
+        note = '"two\nlines"' if i % 7 == 3 else "\u00e9" * (i > 50)
+        label = "" if i % 9 == 4 else f"0{mark}{i}"
+        rows.append(separator.join([f'"{a}"', flag, str(i), note, label]))
+        if i % 11 == 5:
+            rows += ["", separator * 4]
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("separator", "mark"), [(",", "."), (";", ","), ("\t", ",")])
+def test_blocks_and_chunks_do_not_change_the_numbers(
+    tmp_path, monkeypatch, newline, separator, mark
+):
+    text = long_text(separator, mark).replace("\n", newline)
+    options = dict(inputs=["a", "flag", "count"])
+    path = write(tmp_path / "a.csv", text)
+    expected = read(path, 1000, **options)
+    assert expected.shape == (60, 4) and np.isnan(expected).sum() > 15
+    assert set(np.unique(expected[:, 1])[:2]) == {0, 1} and (expected[:, 2] == range(60)).all()
+    np.testing.assert_allclose(expected[[0, 59], 3], [0.0, 0.59])
+    sheet = cells.read(path, ["y"])
+    for encoding in ("utf-8", "utf-16", "cp1252"):
+        write(path, text, encoding)
+        for block in (11, 64, 500):
+            monkeypatch.setattr(csv_files, "BLOCK", block)
+            np.testing.assert_array_equal(read(path, 7, **options), expected)
+            copy = cells.read(path, ["y"])
+            pd.testing.assert_frame_equal(copy.frame, sheet.frame)
+    assert sheet.text("note").tolist().count("two\nlines") == 9
+
+
+def test_a_file_is_read_in_constant_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "BLOCK", 2**14)
+    path = write(tmp_path / "a.csv", "a,y\n" + "1.5,2.25\n" * 200_000)
+    stream = chunks(path, size=1000, target="y")
+    tracemalloc.start()
+    total = sum(ys.sum() for _, ys in stream)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total == 450_000 and peak < path.stat().st_size / 3
+
+
+LINES = b"a,y\n" + b"1.5,2\n" * 50
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (LINES + b"late,2\n", r"row 52, column a: 'late' is not a number: convert the column\."),
+        (LINES + b"1.5,?\nlate,1\n", r"row 52, column y: '\?' is not a number"),
+        (LINES + b"2020-03-19 17:00:07,2\n", r"row 52, column a: .* is a date .*to_datetime\(col"),
+        (LINES + b'"1,5",2\n', r"row 52, column a: '1,5' does not have the decimal mark '\.' of"),
+        (LINES + b"1,2,3\n", r"row 52: it has 3 cells, more than the 2 names of the header"),
+        (b"a,y\n1,2,3\n1,2\n", "row 2: it has 3 cells"),
+        (LINES + b"\n\n1,2,3\n", "row 54: it has 3 cells"),
+        (LINES + b'1,"2\n' + LINES, "row 52: a quotation mark is not closed"),
+        (b"a,y,\xc3\xa9\n" + LINES[4:] + b"1,2,\xe9\n", "line 52: the byte 0xe9 .*, utf-8. Save"),
+        (b"a,y,\xe9\n" + LINES[4:] + b"1,2,\x81\n", "line 52: the byte 0x81 .*, cp1252. Save"),
+        (LINES + b"1,\0\n", "line 52: it is not text. Comma-separated values are needed"),
+        (codecs.BOM_UTF16_LE + b"a\0,\0y\0\n\0" + b"1\0" * 50 + b"1", "is damaged after byte 111"),
+        (b"a;y\n1;2\n1.234;2\n", "row 3, column a: the point in '1.234' may be decimal or"),
+        (b'a,y\n"1,234",2\n', "row 2, column a: '1,234' has a decimal comma, or a comma between"),
+    ],
+)
+def test_faults_in_mid_file_name_the_file_and_the_row(tmp_path, monkeypatch, text, words):
+    """They are past a first block of 16 bytes."""
+    path = write(tmp_path / "a.csv", text)
+    for block in (16, 2**20):
+        monkeypatch.setattr(csv_files, "BLOCK", block)
+        with pytest.raises(ValueError, match=f"a.csv,? {words}"):
+            read(path, inputs=["a"])
+    with gzip.open(tmp_path / "a.csv.gz", "wb") as file:
+        file.write(LINES)
+    write(tmp_path / "a.csv.gz", (tmp_path / "a.csv.gz").read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"a.csv.gz is damaged after byte \d+: Compressed file"):
+        read(tmp_path / "a.csv.gz")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_an_index_of_pandas_is_no_input(tmp_path, ending):
+    """Other programs keep the names by which pandas replaces a missing one."""
+    path = tmp_path / f"a{ending}"
+    columns = dict(a=[5.0, 6.0], y=[1.0, 2.0])
+
+    def save(**more):
+        table = pd.DataFrame({**more, **columns}, index=[3, 1])
+        if ending == ".parquet":
+            parquet.write_table(pyarrow.table({**more, **columns}), path)
+        else:
+            table.to_csv(path, index=False)
+        return path
+
+    for name in ("Unnamed: 0", "__index_level_0__"):
+        save(**{name: [3, 1]})
+        words = rf"a{ending}, row 1: column 1 has no name \('{name}' is how pandas calls"
+        with pytest.raises(ValueError, match=rf"{words}.*; name it, or .* inputs=\['a'\]"):
+            chunks(path, target="y")
+        with pytest.raises(ValueError, match=rf"{words} such a column\); name it or remove it"):
+            cells.read(path, ["y"])
+        # a column that is named on purpose is read
+        assert read(path, inputs=[name]).tolist() == [[3, 1], [1, 2]]
+        assert cells.read(path, [name]).names == [name, "a", "y"]
+    table = pd.DataFrame(columns, index=[3, 1])
+    if ending == ".parquet":  # its metadata tell that the column is an index
+        table.to_parquet(path)
+        assert read(path).tolist() == [[5, 1], [6, 2]] and cells.read(path, []).names == ["a", "y"]
+        table.rename_axis("time").to_parquet(path)
+        assert read(path, inputs=["time"]).tolist() == [[3, 1], [1, 2]]
+        assert read(path).shape == (2, 3)
+    else:
+        table.to_csv(path)
+        words = r"a.csv, row 1: column 1 has no name; name it, or name the inputs with inputs=\['a"
+        with pytest.raises(ValueError, match=words):
+            chunks(path, target="y")
+    assert read(path, inputs=["a"]).tolist() == [[5, 1], [6, 2]]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_repeated_names_are_refused(tmp_path, ending):
+    """The second of two columns `y` would be an input, from which the label is known."""
+    path, columns = tmp_path / f"a{ending}", [[1.0, 2.0]] * 4
+    if ending == ".csv":
+        write(path, "a,y,y,b\n1,1,1,1\n2,2,2,2\n")
+    else:
+        parquet.write_table(pyarrow.Table.from_arrays(columns, ["a", "y", "y", "b"]), path)
+    words = f"a{ending}, row 1: there are 2 columns 'y'; their names must differ"
+    for options in ({}, dict(inputs=["a"]), dict(target="a", inputs=["y"]), dict(target="a")):
+        with pytest.raises(ValueError, match=words):
+            chunks(path, **{"target": "y", **options})
+    assert read(path, target="a", inputs=["b"]).tolist() == [[1, 1], [2, 2]]
+
+
+def test_columns_of_parquet_files_are_numbers(tmp_path):
+    """Booleans and decimals with gaps are numbers; words, dates and lists are refused."""
+    path = tmp_path / "a.parquet"
+    columns = {
+        "flag": pyarrow.array([True, None, False]),
+        "count": pyarrow.array([1, None, 3], pyarrow.uint64()),
+        "half": pyarrow.array(np.array([0.5, 1.5, 2.5], np.float16)),
+        "price": pyarrow.array([1, 2, None], pyarrow.int64()).cast(pyarrow.decimal128(21, 2)),
+        "none": pyarrow.nulls(3),
+        "y": pyarrow.array([1.0, 2.0, None]),
+    }
+    parquet.write_table(pyarrow.table(columns), path)
+    nan = np.nan
+    expected = [[1, 1, 0.5, 1, nan, 1], [nan, nan, 1.5, 2, nan, 2], [0, 3, 2.5, nan, nan, nan]]
+    np.testing.assert_array_equal(read(path), expected)
+    for wrong, words in [
+        (pyarrow.array(["1", "2", "3"]), "column x: its cells have the type string and are not"),
+        (pd.to_datetime(["2020-01-01"] * 3), "column x: it holds dates or times .*leave it out"),
+        (pyarrow.array([[1]] * 3), "column x: its cells have the type list"),
+    ]:
+        parquet.write_table(pyarrow.table(dict(x=wrong, **columns)), path)
+        with pytest.raises(ValueError, match=f"a.parquet, {words}"):
+            chunks(path, target="y")
+    write(path, path.read_bytes()[:-90])
+    with pytest.raises(ValueError, match=r"a.parquet cannot be read"):
+        chunks(path, target="y")
+
+
+def test_the_columns_of_a_stream_are_checked(tmp_path):
+    path = write(tmp_path / "a.csv", "y\n1\n2\n")
+    other = write(tmp_path / "b.csv", "a,b,y\n2,yes,1\n")
+    check_refusals(
+        [
+            (lambda: chunks(path, target="y"), "a.csv has no column besides the target y"),
+            (
+                lambda: chunks(other, target="y"),
+                r"b.csv, row 2, column b: 'yes' is not a number: .* leave it out with inputs=\['a",
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize(("ending", "package"), [(".csv", "pandas"), (".parquet", "pyarrow")])
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, ending, package):
+    path = write(tmp_path / f"a{ending}", "a,y\n1,2\n")
+    monkeypatch.setitem(sys.modules, package, None)
+    words = rf'a{ending} needs {package}, .*: pip install "jsketch\[tables\]"'
+    with pytest.raises(ImportError, match=words):
+        chunks(path, target="y")
