@@ -322,7 +322,7 @@ class LeftOut(NamedTuple):
     """Predictions of k evaluations, each from all others, in units of the values."""
 
     at: np.ndarray  # [k] int, indices of the evaluations
-    observed: np.ndarray  # [k], values
+    observed: np.ndarray  # [k], values, clipped to the limits of the model
     mean: np.ndarray  # [k], predictions
     std: np.ndarray  # [k], standard deviations of the predictions, noise included
     # [k], weights of the values in `explained`; equal weights if no `errors` are given

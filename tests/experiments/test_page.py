@@ -150,6 +150,37 @@ def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
     assert ligand.x0 == base.x0 == heat.y0 == parity.x0 == grid.images[0].get_array().min() == 0
 
 
+@pytest.mark.parametrize(("goal", "sign"), [("", 1), ("--minimize", -1)])
+def test_values_that_the_model_clips_are_drawn_as_measured_and_named(
+    tmp_path, monkeypatch, goal, sign
+):
+    frame = reactions()
+    frame.loc[[0, 3], "value"] = [-5000.0 * sign, -400.0 * sign]
+    results = compute_results(tmp_path, frame, f"{goal} --report {tmp_path / 'page.html'}")
+    limit = results.batch.model.limits[0]
+    assert limit > -400 and np.isclose(np.min(sign * results.left_out.observed), limit)
+    words = f"the model uses {sign * limit:.4g} in place of values far"
+    words += (
+        f" {'below' if sign > 0 else 'above'} the others: {-5000 * sign} (r0), {-400 * sign} (r3)"
+    )
+    assert words in messages.describe_batch(results)
+    page.write(results)
+    assert f"<p>{words}</p>" in (tmp_path / "page.html").read_text()
+    figures = []
+    monkeypatch.setattr(pictures, "_png", figures.append)
+    _, note = pictures.leave_one_out(results)
+    drawn = figures[0].axes[0].containers[0].lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, frame["value"].dropna())
+    left_out = results.left_out
+    share = np.mean(np.abs(drawn - left_out.mean) <= 2 * left_out.std)
+    assert f"{100 * share:.0f}% of the values are within two" in note and share <= 10 / 12
+    results.options.target = 60.0
+    target_words = f"uses {-limit:.4g} as the distance from the target of values that are farther"
+    assert target_words in " ".join(messages.describe_batch(results))
+    few = results._replace(inputs=results.inputs._replace(goals=results.inputs.goals * 0))
+    assert "the choice of the batch uses" not in " ".join(messages.describe_batch(few))
+
+
 def test_a_page_of_categories_has_a_grid_and_effects(tmp_path):
     """The page has no map. Without values it has neither predictions nor effects."""
     more = f"--report {tmp_path / 'page.html'} --same 'T (C)'"

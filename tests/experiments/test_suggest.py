@@ -143,6 +143,31 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     assert f"Its chance of success is {chance}%" in printed
 
 
+def test_files_have_few_digits_and_conditions_as_in_the_sheet(tmp_path, monkeypatch, capsys):
+    """A batch with conditions of 17 digits is read as the candidates that were chosen."""
+    frame = chemistry().astype({"Yield (%)": object})
+    frame.loc[5, "Yield (%)"] = "failed"
+    frame.to_csv(tmp_path / "sheet.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--all-scores", "all.csv")
+    assert "not used as conditions" not in capsys.readouterr().out
+    sheet, batch, scores = (
+        pd.read_csv(tmp_path / name, dtype=str).set_index("Entry")
+        for name in ("sheet.csv", "next.csv", "all.csv")
+    )
+    for name in ("size", "mass", "T (C)"):
+        assert (batch[name] == sheet[name][batch.index]).all() and sheet[
+            "mass"
+        ].str.len().max() > 17
+    for name in ("predicted", "low_90", "high_90", "chance_of_success"):
+        assert batch[name].str.len().max() <= 5, name
+    for name in ("predicted", "low_90", "high_90"):
+        assert scores[name].str.len().max() <= 5, name
+    assert scores["score"].str.lstrip("-0.").str.len().max() <= 7
+    batch.assign(**{"Yield (%)": "61.5"}).to_csv(tmp_path / "next.csv")
+    suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
+    assert "16 evaluations, 1 of them failed" in capsys.readouterr().out
+
+
 def test_reasons_name_the_closest_measured_candidate_and_the_column(tmp_path, capsys):
     """c1 is close to the best candidate, c0. Without values a reason names no candidate."""
     frame = priced_library().drop(columns="price")

@@ -5,6 +5,7 @@ import sys
 import tracemalloc
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from suggest_command import library, run, write
@@ -114,6 +115,71 @@ def test_wrong_libraries_are_refused(tmp_path, edit, kinds, words):
     table = edit(frame if kinds else frame.drop(columns=["protein", "print"]))
     with pytest.raises(ValueError, match=words):
         read(tmp_path, table, kinds=tables.Kinds(**kinds))
+
+
+NUMBERING = (
+    "run,new_index,index,Trial,Exp,exp_no,Experiment No.,Sample ID,Rxn,Well,priority,RunOrder"
+)
+
+
+def test_conditions_that_number_the_rows_are_mentioned(tmp_path):
+    """They increase from row to row, or all differ below a name such as Run."""
+
+    def notes(name, cells, **options):
+        rows = [f"{cell},DMF,{heat}" for cell, heat in zip(cells, [60, 80, 60, 90], strict=True)]
+        text = "\n".join([f"{name},solvent,T", *rows, f"{cells[-1] + 1},MeCN,60"])
+        found = read(tmp_path, text, roles=tables.Roles(id=None, **options)).notes
+        return [note for note in found if "number the rows" in note]
+
+    for name in NUMBERING.split(","):
+        for cells in ([1, 2, 3, 4], [3, 1, 2, 4]):
+            words = (
+                f"the condition '{name}' seems to number the rows; if so, --ignore \"{name}\" lea"
+            )
+            assert [words in note for note in notes(name, cells)] == [True], name
+    assert notes("heat", [5, 7, 8, 20]) and not notes("heat", [5, 8, 7, 20])
+    assert not notes("heat", [0.5, 1.25, 2.5, 3.0]) and not notes("Run", [1, 1, 2, 2])
+    assert not notes("no", [1, 2, 3, 4]) and not notes("Run", [1, 2, 3, 4], ignored=["Run"])
+    two = read(tmp_path, "run,exp,T\n1,1,60\n2,2,80\n3,3,60\n", roles=tables.Roles(id=None))
+    assert "the conditions 'run', 'exp' seem to number the rows; if so," in two.notes[-1]
+    assert two.notes[-1].endswith('--ignore "run" "exp" leaves them out')
+    only = read(tmp_path, "run\n1\n2\n3\n4\n", roles=tables.Roles(id=None))
+    assert not any("number the rows" in note for note in only.notes)
+
+
+def test_the_name_of_a_column_of_molecules_is_mentioned(tmp_path):
+    text = "id,Solvent_SMILES,T\na,CCO,60\nb,CCN,80\nc,CCO,80\n"
+    words = (
+        "column 'Solvent_SMILES': the words are read as a category; --smiles \"Solvent_SMILES\" r"
+    )
+    assert [words in note for note in read(tmp_path, text).notes] == [True]
+    named = tables.Kinds(categories=["Solvent_SMILES"])
+    assert read(tmp_path, text, kinds=named).notes == []
+
+
+@pytest.mark.parametrize(
+    ("sheets", "hidden", "words"),
+    [
+        (["data"], False, None),
+        (["data", "more"], False, "the sheet 'data', the first of 2"),
+        (["data", "more"], True, "the sheet 'data', the first of 2, which is hidden"),
+    ],
+)
+def test_the_sheet_of_a_workbook_is_named(tmp_path, sheets, hidden, words):
+    book = openpyxl.Workbook()
+    book.active.title = sheets[0]
+    for name in sheets[1:]:
+        book.create_sheet(name)
+    for row in (["id", "T"], ["a", 60], ["b", 80]):
+        book.worksheets[0].append(row)
+    book.worksheets[0].sheet_state = "hidden" if hidden else "visible"
+    path = tmp_path / "book.xlsx"
+    book.save(path)
+    notes = tables.read_sheet(path).candidates.notes
+    assert notes == ([] if words is None else [f"{path}: the table is {words}"])
+    ending = "" if words is None else f" The table is {words}."
+    with pytest.raises(ValueError, match=f"no column 'y'; its columns are: id, T.{ending}$"):
+        tables.read_sheet(path, tables.Roles(results=("y",), value_needed=True))
 
 
 SMILES = ["CCO", "CCN", "c1ccccc1O", "OCC", "[Na+].[Cl-]"]

@@ -348,7 +348,7 @@ def test_wrong_files_are_refused(tmp_path):
         (lambda: loops.chunks(path, target="y", inputs=["y"]), "not contain the target"),
         (lambda: loops.chunks(mixed, target="y"), "'late' is not a number: convert the"),
         (lambda: loops.chunks(tmp_path / "points.csv", target="y"), "row 3, .*'1.234' does not"),
-        (lambda: loops.chunks(tmp_path / "long.csv", target="y"), "more cells than"),
+        (lambda: loops.chunks(tmp_path / "long.csv", target="y"), "row 2: it has 3 cells, more"),
         (lambda: loops.chunks(path, target=["y"]), r"has no column \['y'\]; it has a"),
         (lambda: loops.chunks(junk, target="y"), "junk.parquet cannot be read: "),
         (lambda: loops.chunks(void, target="y"), "void.csv, row 1: it is empty; it needs"),

@@ -29,6 +29,12 @@ EVALUATION_COLUMNS = (
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
 MIN_IDS = 3  # in a shorter table, words that all differ may be a category and not ids
+# words in the names of columns that number the rows
+NUMBERING_WORDS = (
+    "exp", "experiment", "id", "idx", "index", "iteration", "no", "nr", "order", "priority", "rank",
+    "row", "run", "rxn", "reaction", "sample", "trial", "well", "#"
+)  # fmt: skip
+MIN_NUMBERED = 4  # in a shorter table, increasing numbers may be conditions
 SMILES = "smiles"  # a column whose name contains this word, in any case, may hold molecules
 # cells of a column of values, in lower case, that mean "not measured" or "failed"
 UNMEASURED_WORDS = (
@@ -149,7 +155,7 @@ def read_sheet(
     for name in named_features:
         if names_in_kinds.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
-    notes: list[str] = []
+    notes = table.notes
     id_name = roles.id or _id_column(table, (*not_features, *named_features, *roles.results), notes)
     if id_name in table.names:
         not_features.append(id_name)
@@ -164,12 +170,12 @@ def read_sheet(
         if name not in (*not_features, *named_features) and name.casefold() in evaluation_columns
     ]
     names = [name for name in table.names if name not in (*not_features, *unused_names)]
-    if unused_names:
-        quoted = ", ".join(f"'{name}'" for name in unused_names)
-        notes.append(f"{path}: not used as conditions unless they are renamed: {quoted}")
+    has_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
+    quoted = [f"'{name}'" for name in unused_names if not (has_values and name in roles.results)]
+    if quoted:
+        notes.append(f"{path}: not used as conditions unless they are renamed: {', '.join(quoted)}")
     if not names:
         raise ValueError(f"{path} has no column of conditions.")
-    has_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, is_first = _distinct_candidates(
         table, id_name, ids, names if has_values else None
     )
@@ -179,6 +185,7 @@ def read_sheet(
     features: list[Feature] = []
     for name in names:
         features += _features(joined, name, kind_of.get(name), notes)
+    notes += _note_on_numbering(distinct, [name for name in names if name not in named_features])
     distinct_ids, cost = ids[is_first].to_numpy(object), None
     if roles.cost is not None:
         cost = distinct.numbers(roles.cost)
@@ -218,7 +225,7 @@ def _measured_rows(
             f" campaign needs at least {MIN_EARLIER}."
         )
     source = f"{path}: {observed.sum()} values of an earlier campaign"
-    notes += [*read_notes, f"{source} are used for the batch and the predictions"]
+    notes += [*table.notes, *read_notes, f"{source} are used for the batch and the predictions"]
     return table.select(observed), values[observed]
 
 
@@ -282,7 +289,8 @@ def read_evaluations(path: Path, sheet: Sheet, roles: Roles | None = None) -> Ev
     table = read(path, [sheet.id_name, *roles.results], may_be_empty=True)
     arms = _rows_of_ids(table, sheet.candidates, sheet.id_name)
     _check_conditions(table, arms, sheet)
-    return _evaluations(table, arms, roles)
+    evaluations = _evaluations(table, arms, roles)
+    return evaluations._replace(notes=[*table.notes, *evaluations.notes])
 
 
 def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
@@ -419,6 +427,11 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
         notes.append(f"{table.path}, column '{name}': read as {parsed.note}")
     if kind == "categories" or parsed.kind == "text":
         one_hot = _category(table, name, guessed=kind is None, notes=notes)
+        if kind is None and SMILES in name.casefold():
+            notes.append(
+                f"{table.path}, column '{name}': the words are read as a category;"
+                f' --smiles "{name}" reads them as molecules'
+            )
         return [Feature(name, "category", one_hot)]
     try:
         values = table.numbers(name)
@@ -521,6 +534,32 @@ def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
             f" fingerprint of another one ({examples})"
         )
     return packed[codes]
+
+
+def _note_on_numbering(table: Table, names: Sequence[str]) -> list[str]:
+    """A sentence in a list on those of the columns that seem to number the rows, unless they are
+    all conditions; [] otherwise. Their whole numbers increase from row to row, or all differ below
+    a name such as `Run`."""
+    found = []
+    for name in names:
+        values = table.parse(name).values
+        if len(values) < 2 or np.isnan(values).any() or (values % 1 != 0).any():
+            continue
+        steps = np.diff(values)
+        words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#", name)
+        has_word = any(word.casefold() in NUMBERING_WORDS for word in words)
+        increases = (steps > 0).all() and len(values) >= MIN_NUMBERED
+        if increases or (has_word and len(np.unique(values)) == len(values)):
+            found.append(name)
+    if not found or len(found) == len(names):
+        return []
+    listed = ", ".join(f"'{name}'" for name in found)
+    option = "--ignore " + " ".join(f'"{name}"' for name in found)
+    if len(found) == 1:
+        cure = f"the condition {listed} seems to number the rows; if so, {option} leaves it out"
+    else:
+        cure = f"the conditions {listed} seem to number the rows; if so, {option} leaves them out"
+    return [f"{table.path}: {cure}"]
 
 
 def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:

@@ -55,9 +55,16 @@ class Table:
     semicolons: bool = False
     # {column: row of its first formula without a saved result}
     unsaved: dict[str, int] = field(default_factory=dict)
+    # which sheet of a workbook was read, unless it is the only one
+    sheet: str = ""
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence in a list on the sheet that was read; [] without a choice."""
+        return [f"{self.path}: the table is {self.sheet}"] if self.sheet else []
 
     @property
     def names(self) -> list[str]:
@@ -69,9 +76,10 @@ class Table:
             if name not in self.names:
                 similar = difflib.get_close_matches(name, self.names, n=1)
                 advice = f" (did you mean {similar[0]!r}?)" if similar else ""
+                sheet = f" The table is {self.sheet}." if self.sheet else ""
                 raise ValueError(
                     f"{self.path} has no column '{name}'{advice}; its columns are:"
-                    f" {', '.join(self.names)}."
+                    f" {', '.join(self.names)}.{sheet}"
                 )
 
     def location(self, position: int, column: str) -> str:
@@ -281,18 +289,18 @@ def read(
     unnamed column, a row with more cells than the header, a format whose package is not installed,
     and text in an unknown encoding."""
     check_package(path)
-    suffix, separator, unsaved = path.suffix.lower(), "", dict[str, int]()
+    suffix, separator, sheet, unsaved = path.suffix.lower(), "", "", dict[str, int]()
     if suffix in PARQUET:
         frame = _read_parquet(path, needed)
     elif suffix in EXCEL:
-        frame, unsaved = _read_excel(path, needed)
+        frame, sheet, unsaved = _read_excel(path, needed)
     else:
         frame, separator = _read_separated(path, {*needed, *expected})
     is_empty = _is_empty(frame.iloc[:, 0])
     if is_empty.any():
         is_empty[is_empty] = frame[is_empty].apply(_is_empty).all(axis=1)
         frame = frame[~is_empty]
-    table = Table(path, frame, separator == ";", unsaved)
+    table = Table(path, frame, separator == ";", unsaved, sheet)
     table.check_columns(needed)
     if len(table) == 0 and not may_be_empty:
         raise ValueError(f"{path} has a header and no rows.")
@@ -447,19 +455,23 @@ def _read_separated(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, 
     return table, file.separator
 
 
-def _read_excel(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """(the first sheet as text, `Table.unsaved`)."""
+def _read_excel(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, str, dict[str, int]]:
+    """(the first sheet as text, `Table.sheet`, `Table.unsaved`)."""
     with path.open("rb") as file:
         try:
-            table = pd.read_excel(
-                file, header=None, dtype=object, na_filter=False, engine="openpyxl"
-            )
+            with pd.ExcelFile(file, engine="openpyxl") as book:
+                sheets = book.book.worksheets
+                table = pd.read_excel(book, header=None, dtype=object, na_filter=False)
             unsaved = _unsaved_formulas(path)
         except Exception as error:  # a damaged file raises errors of many kinds
             raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
+    first, hidden = sheets[0].title, sheets[0].sheet_state != "visible"
+    sheet = f"the sheet '{first}', the first of {len(sheets)}" if hidden or len(sheets) > 1 else ""
+    sheet += ", which is hidden" if hidden else ""
     words = table.map(_text_of) if len(table) else pd.DataFrame([[""]])
     table = _with_header(path, words, needed)
-    return table, {name: unsaved[i] for i, name in enumerate(table.columns) if i in unsaved}
+    rows = {name: unsaved[i] for i, name in enumerate(table.columns) if i in unsaved}
+    return table, sheet, rows
 
 
 def _unsaved_formulas(path: Path) -> dict[int, int]:

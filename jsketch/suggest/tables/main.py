@@ -19,7 +19,8 @@ from jsketch.suggest.tables.inputs import check_outputs, read, set_outputs
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results, compute
 
-DIGITS = 3  # significant digits of the width of an interval
+DIGITS = 3  # significant digits of the width of an interval, and decimals of a chance
+SCORE_DIGITS = 6  # significant digits of a score
 
 
 def run(options: argparse.Namespace) -> Suggestion:
@@ -108,7 +109,8 @@ def batch_table(results: Results) -> pd.DataFrame:
         if name not in (*columns, *PREDICTED_COLUMNS, options.value_column, options.error_column):
             columns[name] = sheet.table.frame[name].to_numpy()[first]
     if results.predicted is not None:
-        numbers = (*_rounded(*results.intervals(batch.rows)), batch.chance)
+        chance = None if batch.chance is None else np.round(batch.chance, DIGITS)
+        numbers = (*_rounded(*results.intervals(batch.rows)), chance)
         for name, column in zip(PREDICTED_COLUMNS, numbers, strict=True):
             if column is not None:
                 columns[name] = column
@@ -137,7 +139,8 @@ def score_table(results: Results) -> pd.DataFrame:
     all_rows = np.arange(len(inputs.candidates.ids))
     columns: dict[str, Any] = {inputs.sheet.id_name: inputs.candidates.ids}
     if results.predicted is not None:
-        columns |= dict(zip(PREDICTED_COLUMNS[:3], results.intervals(all_rows), strict=True))
+        numbers = _rounded(*results.intervals(all_rows))
+        columns |= dict(zip(PREDICTED_COLUMNS[:3], numbers, strict=True))
     state = np.full(len(all_rows), "", object)
     measured = inputs.arms[results.observed]
     for rows, word in (
@@ -148,7 +151,8 @@ def score_table(results: Results) -> pd.DataFrame:
         (batch.rows, "suggested"),
     ):
         state[rows] = word
-    return pd.DataFrame({**columns, "score": batch.scores.score, "state": state})
+    score = [float(f"{x:.{SCORE_DIGITS}g}") for x in batch.scores.score]
+    return pd.DataFrame({**columns, "score": score, "state": state})
 
 
 @command_line.command

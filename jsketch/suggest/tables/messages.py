@@ -24,6 +24,7 @@ CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
 # The neighbour of a candidate is the best of the evaluations whose prior correlation with the
 # candidate is at most this much below the largest one.
 CORRELATION_MARGIN = 0.02
+MAX_CLIPPED = 5  # largest number of clipped values in a message
 MAX_DIFFERENCES = 2  # largest number of different conditions that a reason states
 
 
@@ -57,6 +58,7 @@ def describe_batch(results: Results) -> list[str]:
             f"the model is an approximation: {batch.dictionary_size} inducing points represent the"
             f" {count} evaluations"
         )
+    lines += _describe_clipping(results)
     if candidates.same is not None and len(batch.rows):
         lines.append(f"the whole batch has {options.same} = {candidates.same[batch.rows[0]]}")
     if candidates.cost is not None:
@@ -79,6 +81,27 @@ def _describe_model(results: Results) -> str:
         f"by the model, repeats of a measurement differ by {model.noise_std:.3g} and candidates by"
         f" {model.scale:.3g} (standard deviations){columns}"
     )
+
+
+def _describe_clipping(results: Results) -> list[str]:
+    """A sentence in a list on the values that the model clips; [] without such values."""
+    inputs, options, clipped = results.inputs, results.options, results.clipped
+    if not (clipped.size and results.batch.model.fitted):
+        return []
+    names = [
+        f"{inputs.measured[i]:g} ({candidate_name(inputs, inputs.arms[i])})"
+        for i in clipped[:MAX_CLIPPED]
+    ]
+    more = f" and {clipped.size - MAX_CLIPPED} more" if clipped.size > MAX_CLIPPED else ""
+    limit = results.batch.model.limits[0]
+    if options.target is not None:
+        use = f"the choice of the batch uses {-limit:.4g} as the distance from the target of values"
+        use += " that are farther away"
+    elif options.minimize:
+        use = f"the model uses {-limit:.4g} in place of values far above the others"
+    else:
+        use = f"the model uses {limit:.4g} in place of values far below the others"
+    return [f"{use}: {', '.join(names)}{more}"]
 
 
 def verdict(results: Results) -> str:

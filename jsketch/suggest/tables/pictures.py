@@ -210,7 +210,8 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, sentences about them)."""
     inputs, model, left_out = results.inputs, results.model, results.left_out
     assert left_out is not None
-    observed, mean = left_out.observed, results.within_bounds(left_out.mean)
+    # as measured: `left_out.observed` has the values that the model clips
+    observed, mean = inputs.measured[left_out.at], results.within_bounds(left_out.mean)
     ends = (results.within_bounds(left_out.mean + sign * left_out.std) for sign in (-1, 1))
     share = float(np.mean(np.abs(observed - left_out.mean) <= 2 * left_out.std))
     explained = messages.explained_sentence(left_out.explained)

@@ -67,6 +67,11 @@ class Results(NamedTuple):
         """[n] bool, evaluations with a value."""
         return ~np.isnan(self.inputs.goals)
 
+    @property
+    def clipped(self) -> np.ndarray:
+        """Indices of the evaluations whose goal the model of the batch raises to its limit."""
+        return np.flatnonzero(self.inputs.goals < self.batch.model.limits[0])
+
 
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
