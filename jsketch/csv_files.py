@@ -12,7 +12,6 @@ counts it (the first row is 1), or the line of the file where the rows are not k
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
 import gzip
 import io
@@ -83,13 +82,7 @@ class CsvFile:
         Empty rows are kept."""
         import pandas as pd
 
-        # pandas does not compare the first row with the names
-        with contextlib.suppress(csv.Error):  # a long cell, whose end pandas finds
-            lines = (line.decode() for line in io.BytesIO(block))
-            width = len(next(csv.reader(lines, **_dialect(self.separator)), []))
-            if width > len(self.names):
-                message = f"Expected {len(self.names)} fields in line 1, saw {width}"
-                raise pd.errors.ParserError(message)
+        block = self._with_full_first_row(block)
         return pd.read_csv(
             io.BytesIO(block),
             sep=self.separator,
@@ -100,6 +93,30 @@ class CsvFile:
             skip_blank_lines=False,
             low_memory=False,
             **options,
+        )
+
+    def _with_full_first_row(self, block: bytes) -> bytes:
+        """The block, whose first row gets empty cells if it has fewer than the header, because
+        pandas takes the number of columns from it. Raises ParserError if it has more."""
+        from pandas.errors import ParserError
+
+        reader = csv.reader((x.decode() for x in io.BytesIO(block)), **_dialect(self.separator))
+        try:
+            n_cells = max(len(next(reader, [])), 1)
+        except csv.Error:  # a long cell, whose end pandas finds
+            return block
+        n_columns = len(self.names)
+        if n_cells > n_columns:
+            raise ParserError(f"Expected {n_columns} fields in line 1, saw {n_cells}")
+        if n_cells == n_columns:
+            return block
+        lines = io.BytesIO(block)
+        first = b"".join(lines.readline() for _ in range(reader.line_num))
+        return (
+            first.rstrip(b"\n")
+            + (self.separator * (n_columns - n_cells)).encode()
+            + b"\n"
+            + lines.read()
         )
 
     def words(self, block: bytes, columns: Sequence[int] | None = None) -> Any:

@@ -137,10 +137,7 @@ def _read_csv(file: csv_files.CsvFile, columns: _Columns) -> Iterator[Pair]:
         return file.frame(block, decimal=mark, **options) if mark == "," else table
 
     for first_row, block, table in file.read(parse):
-        words, is_row = None, np.ones(len(table), bool)
-        maybe_empty = table[0].isna().to_numpy()
-        if maybe_empty.any() and table[maybe_empty].isna().all(axis=1).any():
-            is_row = (file.words(block) != "").any(axis=1).to_numpy()
+        words = None
         numbers: list[np.ndarray] = []
         faults: list[tuple[int, str, str]] = []  # (row, column, word)
         for name, i in zip(columns.names, columns.positions, strict=True):
@@ -152,11 +149,24 @@ def _read_csv(file: csv_files.CsvFile, columns: _Columns) -> Iterator[Pair]:
                 if is_wrong.any():
                     row = int(is_wrong.argmax())
                     faults.append((first_row + row, name, words[i].iloc[row]))
-            numbers.append(column[is_row])
+            numbers.append(column)
         if faults:
             row, name, word = min(faults, key=lambda fault: fault[0])
             columns.refuse(name, _fault(word, mark), row)
+        if _have_a_missing_row(numbers):
+            is_row = (file.words(block) != "").any(axis=1).to_numpy()
+            numbers = [column[is_row] for column in numbers]
         yield np.stack(numbers[:-1], 1), numbers[-1]
+
+
+def _have_a_missing_row(columns: Sequence[np.ndarray]) -> bool:
+    """Whether all columns [n] are NaN in one of the rows."""
+    missing = np.isnan(columns[-1])
+    for column in columns:
+        if not missing.any():
+            return False
+        missing &= np.isnan(column)
+    return bool(missing.any())
 
 
 def _numbers(words: Any, mark: str) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ CODES = ("1_1", "1_2", "2_1", "10_2", "1-2", "3-10", "0x1F", "1:1:1")
 SMILES = ("CCO", "OCC", "C[C@H](O)F", "C[C@@H](O)F", "[K+].CC(=O)[O-]", "[Cs+].CC(=O)[O-]",
           "c1ccccc1", "C#N", "F/C=C/F", "F/C=C\\F", "O")  # fmt: skip
 NAMES = ("size", "mass", "Größe", "size, mm", "a;b", 'the "width"', "50 %", "None", "NA", "x.1",
-         "Unnamed: 0", "two\nlines", "=x", "1", "temperature (°C)", "index", "\u03bb")  # fmt: skip
+         "Unnamed", "two\nlines", "=x", "1", "temperature (°C)", "index", "\u03bb")  # fmt: skip
 MOLECULES = find_spec("rdkit") is not None
 # number of candidates and kinds of columns of the sheets for which a batch is suggested; with few
 # shapes, few programs are compiled

@@ -111,7 +111,8 @@ def missing_column(sheet, grids, random):
 
 def unnamed_column(sheet, grids, random):
     table = pick(random, ["candidates", "observations"])
-    grids[table].columns[""] = ["x"] * len(grids[table])
+    name = pick(random, ["", "Unnamed: 0", "__index_level_0__"])  # two are placeholders of pandas
+    grids[table].columns[name] = ["x"] * len(grids[table])
     return Fault("a column without a name", table, -1)
 
 

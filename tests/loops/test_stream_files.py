@@ -214,6 +214,19 @@ def test_columns_of_parquet_files_are_numbers(tmp_path):
         chunks(path, target="y")
 
 
+@pytest.mark.parametrize(
+    ("row", "numbers"),
+    [("", None), (" ", None), (' , "" ," "', None), ("5", [5, np.nan, np.nan])],
+)
+def test_rows_may_be_empty_or_short(tmp_path, row, numbers):
+    """They are the first ones, from which pandas takes the number of columns."""
+    path = write(tmp_path / "a.csv", f"a,b,y\n{row}\n1,2,3\n{row}\n4,5,6\n{row}")
+    rows = [numbers, [1, 2, 3], numbers, [4, 5, 6], numbers]
+    expected = np.array([row for row in rows if row is not None], float)
+    np.testing.assert_array_equal(read(path, 10), expected)
+    assert len(cells.read(path, ["y"])) == len(expected)
+
+
 def test_the_columns_of_a_stream_are_checked(tmp_path):
     path = write(tmp_path / "a.csv", "y\n1\n2\n")
     other = write(tmp_path / "b.csv", "a,b,y\n2,yes,1\n")
