@@ -109,7 +109,7 @@ class _Columns(NamedTuple):
         others = [other for other in self.names[:-1] if other != name]
         if others and name != self.names[-1]:
             cure += f", or leave it out with {_choice(others)}"
-        raise ValueError(f"{self.path}{where}, column {name}: {fault}: {cure}.")
+        raise ValueError(f"{self.path}{where}, column '{name}': {fault}: {cure}.")
 
 
 def _choice(names: Iterable[str]) -> str:
@@ -210,7 +210,7 @@ def _decimal_mark(words: Any, separator: str, columns: _Columns, first_row: int)
     if "," in word:
         return ","
     raise ValueError(
-        f"{columns.path}, row {first_row + row}, column {name}: the point in {word!r} may be"
+        f"{columns.path}, row {first_row + row}, column '{name}': the point in {word!r} may be"
         " decimal or separate thousands, because semicolons separate the columns: write the file"
         " with commas between the columns."
     )

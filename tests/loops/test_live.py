@@ -341,7 +341,7 @@ def test_wrong_files_are_refused(tmp_path):
     for make, words in [
         (lambda: loops.chunks(path), "column of the labels, one of a, y, b, note in"),
         (lambda: loops.chunks(path, target="z"), "has no column z; it has a, y, b"),
-        (lambda: list(loops.chunks(path, target="y")), "row 2, column note: '-' is not a"),
+        (lambda: list(loops.chunks(path, target="y")), "row 2, column 'note': '-' is not a"),
         (lambda: loops.chunks(path, "y"), "labels of a file are its column `target`"),
         (lambda: loops.chunks(path, target="y", inputs="a"), r"such as \['a'\]; 'a' was"),
         (lambda: loops.chunks(path, target="y", inputs=[]), "inputs is a list of col"),

@@ -4,12 +4,15 @@ which it reads them; indices of pandas are never inputs, and messages name the f
 import codecs
 import gzip
 import sys
+import tomllib
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from packaging.requirements import Requirement
 from pyarrow import parquet
 from rows import check_refusals
 
@@ -102,10 +105,13 @@ LINES = b"a,y\n" + b"1.5,2\n" * 50
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (LINES + b"late,2\n", r"row 52, column a: 'late' is not a number: convert the column\."),
-        (LINES + b"1.5,?\nlate,1\n", r"row 52, column y: '\?' is not a number"),
-        (LINES + b"2020-03-19 17:00:07,2\n", r"row 52, column a: .* is a date .*to_datetime\(col"),
-        (LINES + b'"1,5",2\n', r"row 52, column a: '1,5' does not have the decimal mark '\.' of"),
+        (LINES + b"late,2\n", r"row 52, column 'a': 'late' is not a number: convert the column\."),
+        (LINES + b"1.5,?\nlate,1\n", r"row 52, column 'y': '\?' is not a number"),
+        (
+            LINES + b"2020-03-19 17:00:07,2\n",
+            r"row 52, column 'a': .* is a date .*to_datetime\(col",
+        ),
+        (LINES + b'"1,5",2\n', r"row 52, column 'a': '1,5' does not have the decimal mark '\.' of"),
         (LINES + b"1,2,3\n", r"row 52: it has 3 cells, more than the 2 names of the header"),
         (b"a,y\n1,2,3\n1,2\n", "row 2: it has 3 cells"),
         (LINES + b"\n\n1,2,3\n", "row 54: it has 3 cells"),
@@ -114,8 +120,8 @@ LINES = b"a,y\n" + b"1.5,2\n" * 50
         (b"a,y,\xe9\n" + LINES[4:] + b"1,2,\x81\n", "line 52: the byte 0x81 .*, cp1252. Save"),
         (LINES + b"1,\0\n", "line 52: it is not text. Comma-separated values are needed"),
         (codecs.BOM_UTF16_LE + b"a\0,\0y\0\n\0" + b"1\0" * 50 + b"1", "is damaged after byte 111"),
-        (b"a;y\n1;2\n1.234;2\n", "row 3, column a: the point in '1.234' may be decimal or"),
-        (b'a,y\n"1,234",2\n', "row 2, column a: '1,234' has a decimal comma, or a comma between"),
+        (b"a;y\n1;2\n1.234;2\n", "row 3, column 'a': the point in '1.234' may be decimal or"),
+        (b'a,y\n"1,234",2\n', "row 2, column 'a': '1,234' has a decimal comma, or a comma between"),
     ],
 )
 def test_faults_in_mid_file_name_the_file_and_the_row(tmp_path, monkeypatch, text, words):
@@ -202,9 +208,9 @@ def test_columns_of_parquet_files_are_numbers(tmp_path):
     expected = [[1, 1, 0.5, 1, nan, 1], [nan, nan, 1.5, 2, nan, 2], [0, 3, 2.5, nan, nan, nan]]
     np.testing.assert_array_equal(read(path), expected)
     for wrong, words in [
-        (pyarrow.array(["1", "2", "3"]), "column x: its cells have the type string and are not"),
-        (pd.to_datetime(["2020-01-01"] * 3), "column x: it holds dates or times .*leave it out"),
-        (pyarrow.array([[1]] * 3), "column x: its cells have the type list"),
+        (pyarrow.array(["1", "2", "3"]), "column 'x': its cells have the type string and are not"),
+        (pd.to_datetime(["2020-01-01"] * 3), "column 'x': it holds dates or times .*leave it out"),
+        (pyarrow.array([[1]] * 3), "column 'x': its cells have the type list"),
     ]:
         parquet.write_table(pyarrow.table(dict(x=wrong, **columns)), path)
         with pytest.raises(ValueError, match=f"a.parquet, {words}"):
@@ -235,10 +241,25 @@ def test_the_columns_of_a_stream_are_checked(tmp_path):
             (lambda: chunks(path, target="y"), "a.csv has no column besides the target y"),
             (
                 lambda: chunks(other, target="y"),
-                r"b.csv, row 2, column b: 'yes' is not a number: .* leave it out with inputs=\['a",
+                r"b.csv, row 2, column 'b': 'yes' is not a number: .* out with inputs=\['a",
             ),
         ]
     )
+
+
+def test_sheets_are_not_compressed(tmp_path):
+    """Their outputs have the ending of the sheet, but are never compressed."""
+    with gzip.open(tmp_path / "a.csv.gz", "wb") as file:
+        file.write(LINES)
+    assert len(read(tmp_path / "a.csv.gz", 100)) == 50
+    with pytest.raises(ValueError, match=r"a.csv.gz is compressed: decompress it"):
+        cells.read(tmp_path / "a.csv.gz", [])
+
+
+def test_the_extra_for_tables_has_the_packages_of_streams_in_files():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    names = {Requirement(need).name for need in project["optional-dependencies"]["tables"]}
+    assert {"pandas", "pyarrow"} <= names
 
 
 @pytest.mark.parametrize(("ending", "package"), [(".csv", "pandas"), (".parquet", "pyarrow")])
