@@ -137,14 +137,14 @@ def _read_csv(file: csv_files.CsvFile, columns: _Columns) -> Iterator[Pair]:
         return file.frame(block, decimal=mark, **options) if mark == "," else table
 
     for first_row, block, table in file.read(parse):
-        words = None
+        texts = [i for i in columns.positions if table[i].dtype.kind not in "biuf"]
+        words = file.words(block, texts) if texts else None
         numbers: list[np.ndarray] = []
         faults: list[tuple[int, str, str]] = []  # (row, column, word)
         for name, i in zip(columns.names, columns.positions, strict=True):
-            if table[i].dtype.kind in "biuf":
+            if words is None or i not in texts:
                 column = table[i].to_numpy(float)
             else:
-                words = file.words(block, columns.positions) if words is None else words
                 column, is_wrong = _numbers(words[i], mark or ".")
                 if is_wrong.any():
                     row = int(is_wrong.argmax())
