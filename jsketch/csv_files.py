@@ -182,12 +182,10 @@ def check_names(path: Path, names: Sequence[str], cure: str, used: Collection[st
 def check_distinct(path: Path, names: Sequence[str], used: Collection[str] | None = None) -> None:
     """Raises ValueError if one of the columns `used`, or of all columns, has the name of another
     one."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    for name in repeated:
-        if used is None or name in used:
+    for name, count in Counter(names).items():
+        if count > 1 and (used is None or name in used):
             raise ValueError(
-                f"{path}, row 1: there are {names.count(name)} columns '{name}'; their names must"
-                " differ."
+                f"{path}, row 1: there are {count} columns '{name}'; their names must differ."
             )
 
 
