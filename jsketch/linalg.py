@@ -108,20 +108,19 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     all. All runs are computed together if a leaf of the arguments is neither an array nor a
     number."""
     leaves, tree = jax.tree.flatten(args)
+    is_array = [isinstance(leaf, Array) for leaf in leaves]
     # numbers are the same for all runs and keep their weak types
-    positions = []
-    for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Array):
-            positions.append(i)
-        elif not isinstance(leaf, np.ndarray | np.generic | float | int):
-            return function(*args)
-    if devices.on_accelerator():
+    numbers = [leaf for leaf in leaves if not isinstance(leaf, Array)]
+    if devices.on_accelerator() or not all(
+        isinstance(number, np.ndarray | np.generic | float | int) for number in numbers
+    ):
         return function(*args)
 
+    # The rule below is kept with the traced program: it must not close over `leaves`, whose
+    # tracers would then outlive their trace.
     def on_arrays(*arrays: Array) -> Pytree:
-        arguments = list(leaves)
-        for i, array in zip(positions, arrays, strict=True):
-            arguments[i] = array
+        array, number = iter(arrays), iter(numbers)
+        arguments = [next(array) if a else next(number) for a in is_array]
         return function(*jax.tree.unflatten(tree, arguments))
 
     one_run = jax.custom_batching.custom_vmap(on_arrays)
@@ -139,7 +138,7 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
         results = lax.map(run_slices, mapped) if mapped else on_arrays(*arrays)
         return results, jax.tree.map(lambda _: bool(mapped), results)
 
-    return one_run(*map(leaves.__getitem__, positions))
+    return one_run(*(leaf for leaf in leaves if isinstance(leaf, Array)))
 
 
 def matmul_rows(a: Array, b: Array, n_rows: Array) -> Array:

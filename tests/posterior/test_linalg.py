@@ -181,3 +181,20 @@ def test_sequential_vmap_runs_one_after_another(monkeypatch):
     # a new function, because JAX caches the program of `runs`
     program = str(jax.make_jaxpr(lambda a, b: runs(a, b))(a, b))
     assert "f64[3,4] = tanh" in program
+
+
+def test_sequential_vmap_leaks_no_tracer():
+    """JAX finds tracers that outlive their trace, such as those of the loop of `rollout`."""
+
+    def half(x, scale):
+        return scale * jnp.sin(x)
+
+    def loop(x):
+        return jax.lax.fori_loop(0, 3, lambda i, x: linalg.sequential_vmap(half, x, 0.5), x)
+
+    with jax.checking_leaks():
+        result = jax.jit(jax.vmap(loop))(jnp.arange(4.0))
+    expected = jnp.arange(4.0)
+    for _ in range(3):
+        expected = half(expected, 0.5)
+    np.testing.assert_allclose(result, expected, rtol=1e-14)
