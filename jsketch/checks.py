@@ -116,6 +116,19 @@ _KERNEL = (
     "gram diag",
     "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
 )
+# a kernel that is not a pytree, or of another library, as a kernel of jsketch
+WRAPPED_KERNEL = """
+
+    @jsketch.struct.dataclass
+    class Wrapped:
+        kernel: Any
+
+        def gram(self, x, y):
+            return {gram}
+
+        def diag(self, x):
+            return {diag}
+"""
 _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
 COMPONENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
@@ -142,22 +155,40 @@ COMPONENTS: dict[str, tuple[str, str]] = {
 }
 
 
+def is_kernel(value: Any) -> bool:
+    """Whether the value has the methods of a kernel; a class has none."""
+    return not isinstance(value, type) and hasattr(value, "gram") and hasattr(value, "diag")
+
+
+def _advice_on_kernel(value: Any) -> str:
+    """How a kernel of tinygp or GPJax becomes a kernel of this library; "" for other values."""
+    gram, diag = "self.kernel(x, y)", "self.kernel(x)"  # tinygp
+    if hasattr(value, "cross_covariance"):  # GPJax
+        gram, diag = "self.kernel.cross_covariance(x, y)", "jax.vmap(self.kernel)(x, x)"
+    elif not (callable(value) and hasattr(value, "evaluate")):
+        return ""
+    return f" This class makes a kernel of it:{WRAPPED_KERNEL.format(gram=gram, diag=diag)}"
+
+
 def component(name: str, value: Any, pytree: bool = False) -> None:
     """The named value is an object with the attributes that COMPONENTS lists, and a pytree if
-    `pytree` is True."""
+    `pytree` is True or the value is a kernel."""
     attributes, description = COMPONENTS[name]
+    is_kernel_name = COMPONENTS[name] is _KERNEL
     for attribute in attributes.split():
         if attribute.endswith("()"):
             is_present = callable(getattr(value, attribute.removesuffix("()"), None))
         else:
             is_present = hasattr(value, attribute)
         if isinstance(value, type) or not is_present:
-            label = "kernel" if COMPONENTS[name] is _KERNEL else name
-            raise ValueError(f"{label} must be {description}; {value!r} was given.")
-    if pytree and jax.tree_util.all_leaves([value]):
+            label = "kernel" if is_kernel_name else name
+            advice = _advice_on_kernel(value) if is_kernel_name else ""
+            raise ValueError(f"{label} must be {description}; {value!r} was given.{advice}")
+    if (pytree or is_kernel_name) and jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
-            " with @jsketch.struct.dataclass."
+            " with @jsketch.struct.dataclass, and declare its fields below the class line, such as"
+            " `lengthscale: float`."
         )
 
 
@@ -300,6 +331,25 @@ def function_of(name: str, function: Any, arguments: str) -> None:
         raise ValueError(f"{name} must be a function of ({arguments}); {cause}.") from error
 
 
+def traced_result(name: str, function: Any, *arguments: Any) -> Any:
+    """The shapes and dtypes of function(*arguments), which is traced but not compiled. Raises
+    ValueError if the function needs the values of its arguments, in a Python `if` for example."""
+    values_needed = (
+        jax.errors.ConcretizationTypeError,
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+    )
+    try:
+        return jax.eval_shape(function, *arguments)
+    except values_needed as error:
+        cause = str(error).split("\n")[0]
+        raise ValueError(
+            f"{name} must be a function that jit accepts, without a Python `if`, float(...) or"
+            " NumPy function of its arguments: use jnp.where or lax.cond for an `if`, and"
+            f" jax.numpy for NumPy. JAX reports: {cause}"
+        ) from error
+
+
 def objective(function: Any, *arguments: Any) -> None:
     """The function returns one real number for the `arguments` x [d] and key. If it has a method
     `value`, the method returns one real number for x. Both are traced but not compiled."""
@@ -308,7 +358,7 @@ def objective(function: Any, *arguments: Any) -> None:
         methods.append(("the objective's value", function.value, "x"))
     for name, method, argument_names in methods:
         function_of(name, method, argument_names)
-        y = jax.eval_shape(method, *arguments[: len(argument_names.split(","))])
+        y = traced_result(name, method, *arguments[: len(argument_names.split(","))])
         if getattr(y, "shape", None) != () or not is_real(y.dtype):
             result = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
             raise ValueError(f"{name} must return one number, shape (); {result} was returned.")
@@ -419,6 +469,13 @@ def box(domain: Box, dimension: int) -> None:
         low, high = (np.asarray(real("the box", bound)) for bound in (domain.lower, domain.upper))
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"a box needs finite lower < upper; {low} and {high} were given.")
+        with np.errstate(over="ignore"):
+            sides = high - low
+        if not np.isfinite(sides).all():
+            raise ValueError(
+                f"a box needs sides upper - lower that are finite in {sides.dtype.name}; {low} and"
+                f" {high} were given."
+            )
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:

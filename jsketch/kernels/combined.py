@@ -1,10 +1,11 @@
-"""Scaled kernels, and sums and products of kernels."""
+"""Scaled kernels, sums and products of kernels, and the operators * and + of kernels."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -12,8 +13,32 @@ from jsketch import checks, struct
 from jsketch.struct import in_dtype
 
 
+class Operators:
+    """Base class of kernels. k1 + k2 is `Sum(k1, k2)`, k1 * k2 is `Product(k1, k2)`, and 2.0 * k is
+    `Scaled(k, 2.0)`."""
+
+    # an array of NumPy leaves `number * kernel` to the kernel
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Any:
+        return Sum(self, other) if checks.is_kernel(other) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        if checks.is_kernel(other):
+            return Product(self, other)
+        is_number = isinstance(other, float | int | np.ndarray | np.generic | Array)
+        return Scaled(self, other) if is_number and not isinstance(other, bool) else NotImplemented
+
+    # a kernel on the left that is not of this library
+    def __radd__(self, other: Any) -> Any:
+        return Sum(other, self) if checks.is_kernel(other) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Any:
+        return Product(other, self) if checks.is_kernel(other) else self * other
+
+
 @struct.dataclass
-class Scaled(struct.Settings):
+class Scaled(Operators, struct.Settings):
     """variance * kernel."""
 
     kernel: Any  # a kernel of `jsketch.kernels`
@@ -37,7 +62,7 @@ class Scaled(struct.Settings):
 
 
 @struct.dataclass
-class Pair(struct.Settings):
+class Pair(Operators, struct.Settings):
     """Base class of kernels that combine two kernels on the same inputs."""
 
     left: Any  # a kernel of `jsketch.kernels`

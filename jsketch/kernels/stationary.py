@@ -13,6 +13,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.kernels.combined import Operators
 from jsketch.linalg import aligned, matmul
 from jsketch.struct import in_dtype
 
@@ -104,7 +105,7 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 
 
 @struct.dataclass
-class WithLengthscale:
+class WithLengthscale(Operators):
     """Base of the kernels with a lengthscale."""
 
     lengthscale: ArrayLike = 1.0  # one number, or one for each input [d]
@@ -156,8 +157,9 @@ class Gaussian(Stationary):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
-def matern(squared: Array, nu: float) -> Array:
-    """The Matern kernel of smoothness nu, where `squared` is 2 nu times squared distances."""
+def matern(squared: Array, nu: float, /) -> Array:
+    """The Matern kernel of smoothness nu, where `squared` is 2 nu times squared distances. With
+    `jax_enable_checks`, JAX does not accept a static argument of a custom derivative by name."""
     scaled = _root(squared)
     polynomials: dict[float, Any] = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}
     return polynomials[nu] * jnp.exp(-scaled)

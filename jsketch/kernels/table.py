@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import struct
+from jsketch.kernels.combined import Operators
 from jsketch.struct import in_dtype
 
 ROWS = 1024  # rows of a table that are checked at a time
@@ -16,7 +17,7 @@ ASYMMETRY = 1e-4  # the largest accepted asymmetry, relative to the largest k(x,
 
 
 @struct.dataclass
-class Precomputed:
+class Precomputed(Operators):
     """A table of kernel values for arms that are not vectors. The features of the arms are
     `index_features(table)`. Kernel values of a feature that is not a row number of the table are
     NaN; on the host `check_inputs` raises ValueError for such a feature."""

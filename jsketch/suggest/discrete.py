@@ -15,6 +15,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 
 from jsketch import struct
+from jsketch.kernels.combined import Operators
 from jsketch.linalg import matmul
 
 WORD = 16  # bits in a feature
@@ -74,7 +75,7 @@ def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], valid: str
 
 
 @struct.dataclass
-class Tanimoto:
+class Tanimoto(Operators):
     """|a and b| / |a or b| of sets of bits, which is positive semi-definite (Jaccard index; Gower
     1971; Ralaivola et al. 2005). Two empty sets have similarity 1."""
 
@@ -106,7 +107,7 @@ class Tanimoto:
 
 
 @struct.dataclass
-class MinMax:
+class MinMax(Operators):
     """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: the Tanimoto similarity of
     multisets, which is positive semi-definite. Two empty multisets have similarity 1."""
 

@@ -18,6 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.kernels.combined import Operators
 from jsketch.kernels.stationary import matern, squared_distances
 from jsketch.linalg import aligned
 from jsketch.suggest.discrete import Tanimoto
@@ -86,7 +87,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 
 
 @struct.dataclass
-class Mixed:
+class Mixed(Operators):
     """Matern 5/2 kernel of the distance sqrt(sum of squared distances / lengthscale^2).
 
     The distance of numbers is their difference. Two different categories have the distance 1, and
@@ -126,7 +127,7 @@ class Mixed:
             squared = squared_distances(x[:, index], y[:, index], column_length)
         for distance, group in zip(distances, self._groups("bits"), strict=True):
             squared = squared + distance / jnp.square(length[group.lengthscales.start])
-        return matern(5 * squared, nu=2.5)
+        return matern(5 * squared, 2.5)
 
     def check(self, x: Any) -> None:
         checks.all_positive(lengthscale=self.lengthscale)

@@ -1,13 +1,17 @@
 """Kernels against their formulas, and the two ways to compute distances."""
 
+import textwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiled import default_flags_jit
 
+import jsketch
 from jsketch import kernels
 from jsketch.kernels import stationary
+from jsketch.suggest import discrete
 
 X = np.random.default_rng(0).standard_normal((7, 3))
 Y = np.random.default_rng(1).standard_normal((5, 3))
@@ -125,3 +129,49 @@ def test_compiled_gradients_ignore_pairs_of_equal_points(name):
     expected = jax.grad(lambda s: (weights * jnp.where(different, gram(s, x), 0)).sum())
     compiled = default_flags_jit(gradient)(lengthscale, x)
     np.testing.assert_allclose(compiled, expected(lengthscale), rtol=1e-6, atol=1e-8)
+
+
+def test_operators_combine_kernels():
+    gaussian, linear = kernels.Gaussian(0.7), kernels.Linear(2.0)
+    for combined, expected in [
+        (gaussian + linear, kernels.Sum(gaussian, linear)),
+        (gaussian * linear, kernels.Product(gaussian, linear)),
+        (gaussian + 0.5 * linear * gaussian, gaussian + kernels.Scaled(linear, 0.5) * gaussian),
+        (2.0 * gaussian, kernels.Scaled(gaussian, 2.0)),
+        (gaussian * 3, kernels.Scaled(gaussian, 3)),
+        (np.float64(2) * gaussian, kernels.Scaled(gaussian, np.float64(2))),
+        (np.array(2.0) * gaussian, kernels.Scaled(gaussian, np.array(2.0))),
+        (jnp.array(2.0) * gaussian, kernels.Scaled(gaussian, jnp.array(2.0))),
+        (discrete.MinMax() + gaussian, kernels.Sum(discrete.MinMax(), gaussian)),
+    ]:
+        assert jax.tree.structure(combined) == jax.tree.structure(expected)
+        x, y = np.abs(X), np.abs(Y)
+        np.testing.assert_array_equal(combined.gram(x, y), expected.gram(x, y))
+        np.testing.assert_array_equal(combined.diag(x), expected.diag(x))
+    for wrong in (
+        lambda: gaussian + 1.0,
+        lambda: gaussian * "a",
+        lambda: True * gaussian,
+        lambda: gaussian + kernels.Gaussian,
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [kernels.Precomputed(np.eye(3)), discrete.Tanimoto(), kernels.Matern(), kernels.Polynomial()],
+)
+def test_every_kernel_has_operators(one):
+    assert isinstance(one + one, kernels.Sum) and isinstance(one * one, kernels.Product)
+    assert isinstance(sum([one, one], start=0.5 * one).left, kernels.Sum)
+
+
+def test_the_class_in_the_documentation_is_a_kernel():
+    code = kernels.__doc__.partition("does not accept them:\n\n")[2].partition("\n\nA kernel of")[0]
+    names = dict(jsketch=jsketch, kernels=kernels, jnp=jnp)
+    exec(textwrap.dedent(code), names)
+    kernel = names["Laplace"](0.7) + kernels.Linear()
+    distances = np.abs(X[:, None] - Y[None]).sum(-1)
+    np.testing.assert_allclose(kernel.gram(X, Y), np.exp(-distances / 0.7) + X @ Y.T, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X), 1 + np.square(X).sum(1), rtol=1e-12)
