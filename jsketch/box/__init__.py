@@ -12,7 +12,7 @@ uniform       `UniformBox`, a baseline of random points
 from jsketch.box import acquisition, go_ucb, gp, history
 from jsketch.box.go_ucb import ball, model
 from jsketch.box.go_ucb.go_ucb import GOUCB
-from jsketch.box.go_ucb.model import Network
+from jsketch.box.go_ucb.model import Network, Parametric
 from jsketch.box.gp import fit, regression
 from jsketch.box.gp.gp_bandit import GPBandit
 from jsketch.box.space import Category, Integer, Real, Space
@@ -25,6 +25,7 @@ __all__ = [
     "GPBandit",
     "Integer",
     "Network",
+    "Parametric",
     "Real",
     "Space",
     "Turbo",

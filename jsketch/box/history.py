@@ -73,10 +73,16 @@ def from_unit(box: Box, u: Array) -> Array:
     return jnp.clip(lower + u * (upper - lower), lower, upper)
 
 
-def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
+def initial_points(box: Box, key: PRNGKey, n: int, horizon: int) -> Array:
     """n uniform points of the box, [n,d]. With the same key, all optimisers have the same points,
-    and a larger n only adds points. Raises ValueError for n < 1."""
+    and a larger n only adds points. Raises ValueError for n < 1, and for n above the horizon, with
+    which an optimiser would never use its model."""
     checks.positive_integer(initial=n)
+    if n > horizon:
+        raise ValueError(
+            f"initial = {n} uniform points of the first round are more than the horizon of"
+            f" {horizon} evaluations: use a smaller initial or a larger horizon."
+        )
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
     return from_unit(box, unit)

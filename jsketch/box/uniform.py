@@ -35,7 +35,9 @@ class UniformBox(struct.Settings):
         checks.no_evaluations(self, data)
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         return UniformState(
-            box, history.initial_points(box, key, self.initial), history.empty(box, horizon)
+            box,
+            history.initial_points(box, key, self.initial, horizon),
+            history.empty(box, horizon),
         )
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:

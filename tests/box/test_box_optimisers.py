@@ -96,7 +96,7 @@ def test_all_optimisers_have_the_same_initial_points():
         np.testing.assert_allclose(design, designs[0], rtol=1e-13)
     # a longer design has the same first points
     init_key = loops.rollouts.Roots(*jax.random.split(KEY, 4)).init
-    nine_points = history.initial_points(BOX, init_key, 9)
+    nine_points = history.initial_points(BOX, init_key, 9, horizon=9)
     np.testing.assert_allclose(nine_points[:INITIAL], designs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
     assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(designs[0])).all()
@@ -150,7 +150,7 @@ def test_a_run_without_a_success_has_no_best_value(name):
     run = loops.run(CASES[name], problems.on_box(Failing(-100.0), BOX), KEY, HORIZON)
     assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
     assert not run.state.history.ok.any()
-    driven = loops.drive(CASES["uniform"], lambda x: np.nan, BOX, KEY, 3)
+    driven = loops.drive(CASES["uniform"], lambda x: np.nan, BOX, KEY, HORIZON)
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         print(driven.best)
 

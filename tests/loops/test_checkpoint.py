@@ -177,7 +177,10 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "their features differ"),
         (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
         (uniform | dict(state=box_run, domain=moved), "another box"),
-        (uniform | dict(state=box_run, algorithm=GPBandit()), "the states of GPBandit are GPState"),
+        (
+            uniform | dict(state=box_run, algorithm=GPBandit(initial=3)),
+            "the states of GPBandit are GPState",
+        ),
         (uniform | dict(state={}), "a dict was given"),
     ):
         arguments = dict(algorithm=FIXED, domain=ARMS, key=KEY, horizon=14) | change

@@ -3,7 +3,9 @@
 import dataclasses
 import inspect
 import itertools
+import textwrap
 from functools import partial
+from typing import Any
 
 import cases
 import jax
@@ -16,6 +18,7 @@ from flax import linen as nn
 from rows import check_refusals
 from test_evolution import CODES, NEIGHBOURS
 
+import jsketch
 from jsketch import Arms, Box, Query, checks, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
     BBKB,
@@ -114,8 +117,10 @@ INVALID_BOXES = [
     (None, "a box is Box.*; None was given"),
     (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
 ]
-OPTIMISERS = (UniformBox(), GPBandit(), Turbo(), GOUCB())
+MODELS = (GPBandit(), Turbo(), GOUCB())
+OPTIMISERS = (UniformBox(), *MODELS)
 MESHES = [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")]
+WITH_IF = lambda x, key: x[0] if x[0] > 0 else -x[0]  # noqa: E731
 ADDRESS = "127.0.0.1:1"
 MIN_MAX = online.KernelAWV(discrete.MinMax(), capacity=2)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
@@ -141,6 +146,39 @@ class Undecorated(Uniform):
     """An algorithm whose class lacks @struct.dataclass."""
 
 
+class PlainKernel:
+    """A kernel whose class lacks @struct.dataclass."""
+
+    def gram(self, x, y):
+        return KERNEL.gram(x, y)
+
+    def diag(self, x):
+        return KERNEL.diag(x)
+
+
+class TinygpKernel:
+    """A kernel with the methods of those of tinygp."""
+
+    def evaluate(self, x, y):
+        return KERNEL.gram(x[None], y[None])[0, 0]
+
+    def __call__(self, x, y=None):
+        return KERNEL.diag(x) if y is None else KERNEL.gram(x, y)
+
+
+class GPJaxKernel:
+    """A kernel with the methods of those of GPJax, for single points."""
+
+    def __call__(self, x, y):
+        return KERNEL.gram(x[None], y[None])[0, 0]
+
+    def gram(self, x):
+        raise NotImplementedError
+
+    def cross_covariance(self, x, y):
+        return KERNEL.gram(x, y)
+
+
 def begin(bandit, x=X, **data):
     return bandit.init(Arms(x), KEY, data=Evaluations(**data) if data else None)
 
@@ -153,8 +191,12 @@ def drive(bandit=None, objective=pytest.fail, domain=ARMS, key=KEY, horizon=2, *
     return loops.drive(bandit or Uniform(), objective, domain, key, horizon, **options)
 
 
-def over_box(optimizer, box=BOX, horizon=5):
+def over_box(optimizer, box=BOX, horizon=9):
     return optimizer.init(box, KEY, horizon=horizon)
+
+
+def with_value(apply):
+    return GOUCB(model=Parametric(lambda key, x: jnp.ones(1), apply))
 
 
 def with_parameters(w):
@@ -602,6 +644,19 @@ CALLS = {
         (lambda: over_box(with_parameters(jnp.ones(2, jnp.int32))), "floating point arrays"),
         (lambda: over_box(with_parameters(())), "floating point arrays, at least one"),
         (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a flax module"),
+        (
+            lambda: over_box(with_value(lambda w, x: w[0] if x[0] > 0 else 0)),
+            "apply .*lax.cond",
+        ),
+        (
+            lambda: over_box(with_value(lambda w, x: w[0] * float(x[0]))),
+            "apply .*that jit acc",
+        ),
+        (lambda: over_box(with_value(lambda w, x: w[0] * np.sin(x[0]))), "apply .*jax.numpy"),
+        (lambda: run(UniformBox(), problems.on_box(WITH_IF, BOX)), "objective must be .*jnp.where"),
+        *((lambda o=o: over_box(o, horizon=7), "initial = 8 .* horizon of 7") for o in MODELS),
+        (lambda: over_box(UniformBox(initial=3), horizon=2), "initial = 3 uniform points"),
+        (lambda: over_box(GPBandit(), Box([-1.7e308], [1.7e308])), "sides .* finite in float64"),
         (lambda: over_box(GPBandit(candidates=3)), "candidates must be at least twice"),
         (lambda: over_box(GPBandit(prior=1.0)), "prior must be a Prior, or None for .*; 1.0 was"),
         (lambda: over_box(GPBandit(prior=Prior(noise=0.1))), "noise needs a density.*0.1 was"),
@@ -623,6 +678,33 @@ BOX_STATE = UniformBox().init(BOX, KEY, horizon=2)
 ONE_POINT = BoxQuery(jnp.ones((1, 1)), QUERY.mask)
 TWO_POINTS = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
 FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
+
+
+@pytest.mark.parametrize("kernel", [TinygpKernel(), GPJaxKernel()])
+def test_the_class_in_the_message_makes_a_kernel_of_another_librarys(kernel):
+    with pytest.raises(ValueError, match="kernel must be a kernel object") as error:
+        BKB(kernel)
+    code = str(error.value).partition("makes a kernel of it:")[2]
+    names = dict(jsketch=jsketch, jax=jax, Any=Any)
+    # objects of the other libraries are pytrees
+    static = jax.tree_util.register_static(type(kernel))
+    exec(textwrap.dedent(code), names)
+    wrapped = names["Wrapped"](kernel)
+    assert isinstance(kernel, static)
+    np.testing.assert_allclose(wrapped.gram(X, X[:3]), KERNEL.gram(X, X[:3]))
+    np.testing.assert_allclose(wrapped.diag(X), KERNEL.diag(X))
+    begin(BKB(wrapped))
+
+
+def test_a_kernel_that_is_no_pytree_is_refused():
+    for make in (
+        lambda kernel: BKB(kernel),
+        lambda kernel: online.KernelAWV(kernel, capacity=2),
+        lambda kernel: kernels.Scaled(kernel, 2.0),
+        lambda kernel: KERNEL + kernel,
+    ):
+        with pytest.raises(ValueError, match="a PlainKernel, .* decorate its class with @jsketch"):
+            make(PlainKernel())
 
 
 @pytest.mark.parametrize("subject", CALLS)

@@ -171,7 +171,7 @@ class GOUCB(struct.Settings):
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
             box=box,
-            initial=history.initial_points(box, key, self.initial),
+            initial=history.initial_points(box, key, self.initial, horizon),
             history=empty_history,
             scaling=identity_scaling(box),
             w0=w,

@@ -23,7 +23,7 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import struct
+from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
 
@@ -76,7 +76,8 @@ def finite_rows(values: Array, gradients: Array) -> Array:
 
 def flatten(model: Any, x: Array) -> FlatModel:
     """The model in the dtype of an example x [d]. Raises ValueError unless its parameters are
-    floating point arrays and its output is one number, of shape [] or [1]."""
+    floating point arrays and its output is one number, of shape [] or [1], and for functions that
+    jit does not accept, such as one with a Python `if` of x."""
     x = jnp.asarray(x)
     if isinstance(model, type) or not (
         callable(getattr(model, "init", None)) and hasattr(model, "apply")
@@ -85,14 +86,14 @@ def flatten(model: Any, x: Array) -> FlatModel:
             "a model is a flax module, such as Network(), or Parametric(init, apply) with"
             f" init(key, x) -> w and apply(w, x) -> scalar; {model!r} was given."
         )
-    parameters = jax.eval_shape(model.init, jax.random.key(0), x)
+    parameters = checks.traced_result("the model's init", model.init, jax.random.key(0), x)
     leaves = jax.tree.leaves(parameters)
     if not leaves or not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
         raise ValueError(
             "the model's parameters must be floating point arrays, at least one;"
             f" their dtypes are {[str(leaf.dtype) for leaf in leaves]}."
         )
-    output = jax.tree.leaves(jax.eval_shape(model.apply, parameters, x))
+    output = jax.tree.leaves(checks.traced_result("the model's apply", model.apply, parameters, x))
     shapes = [leaf.shape for leaf in output]
     if shapes not in ([()], [(1,)]):
         raise ValueError(

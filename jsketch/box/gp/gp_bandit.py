@@ -113,7 +113,9 @@ class GPBandit(struct.Settings):
         # the largest arrays are the covariance, its factor and one product
         empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
         numbers = default_start(self.bounds, box.lower.size, box.lower.dtype)
-        return GPState(box, history.initial_points(box, key, self.initial), empty_history, numbers)
+        return GPState(
+            box, history.initial_points(box, key, self.initial, horizon), empty_history, numbers
+        )
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
 

@@ -105,7 +105,7 @@ class Turbo(struct.Settings):
             )
         # the largest arrays are the covariance of a region, its factor and one product
         empty_history = history.empty(box, horizon, other_floats=3 * horizon**2)
-        initial = history.initial_points(box, key, self.initial)
+        initial = history.initial_points(box, key, self.initial, horizon)
         # the initial points take the place of the first design points
         placeholder = jnp.zeros(
             (self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype
