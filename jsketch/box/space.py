@@ -13,6 +13,7 @@ The logarithmic scale is not in the paper. `minimize` and `drive` use a space on
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -28,6 +29,12 @@ from jsketch.types import Box
 
 SIDE = 10.0  # the length of the box in each input
 MARGIN = 1e-6  # the least distance of decoded values from open ends, as a share of the range
+# The least number of steps of a range, in units of its rounding error: the margin of an open range
+# is then above the rounding error, and random points rarely decode to the same number.
+MIN_STEPS = 2.0**24
+FINE_STEPS = 2.0**45  # with at least so many, random points practically never do
+# the least width of the interval of an integer on a logarithmic scale, in rounding errors
+INTERVAL_STEPS = 16
 
 
 class Hyperparameter(Protocol):
@@ -47,7 +54,8 @@ class Hyperparameter(Protocol):
 class Real:
     """A number from low to high on a linear scale, or on a logarithmic one with log=True. With
     open=True the ends are excluded: decoded values are at least a millionth of the range away from
-    them. Raises ValueError unless low < high are finite and, with log=True, low > 0."""
+    them. Raises ValueError unless low < high are finite and, with log=True, low > 0; and for a
+    range with fewer than 2^24 different numbers in float64, such as (1e16, 1e16 + 1000)."""
 
     name: str
     low: float
@@ -57,17 +65,39 @@ class Real:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not _is_number(end) or not math.isfinite(end):
+            if not _is_number(end) or not math.isfinite(_as_float(end)):
                 raise ValueError(
-                    f"{self.name}: low and high must be finite numbers; {end!r} was given."
+                    f"{self.name}: low and high must be finite numbers; {_short(end)} was given."
                 )
         _check_range(self, log_allowed=self.low > 0, log_condition="low > 0")
+        if self.log and float(self.low) < sys.float_info.min:
+            raise ValueError(
+                f"{self.name}: a logarithmic scale needs low >= {sys.float_info.min:.4g}, below"
+                f" which float64 loses digits; {self.low!r} was given."
+            )
+        if self._steps < MIN_STEPS:
+            raise ValueError(
+                f"{self.name}: the range from {self.low!r} to {self.high!r} has too few different"
+                " numbers in float64. Search over the difference from low, or a list of choices."
+            )
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether two random points may decode to the same number."""
+        return self.open or self._steps < FINE_STEPS
+
+    @property
+    def _steps(self) -> float:
+        """The length of the range in rounding errors."""
+        steps = _n_steps(float(self.low), float(self.high))
+        return min(steps, _n_steps(*self._ends())) if self.log else steps
 
     def decode(self, unit: float) -> float:
         """The value at the point `unit` of [0,1]."""
-        share = self._clip(unit)
-        scaled = (1 - share) * self._scale(self.low) + share * self._scale(self.high)
-        value = math.exp(scaled) if self.log else scaled
+        share, (low, high) = self._clip(unit), self._ends()
+        scaled = (1 - share) * low + share * high
+        # an exponential of more than the logarithm of `high` could overflow
+        value = math.exp(min(scaled, high)) if self.log else scaled
         return min(max(value, float(self.low)), float(self.high))
 
     def encode(self, value: Any) -> float:
@@ -78,8 +108,12 @@ class Real:
         if not is_inside:
             ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
             raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
-        low = self._scale(self.low)
-        return self._clip((self._scale(value) - low) / (self._scale(self.high) - low))
+        low, high = self._ends()
+        # without the divisions by 2, the difference of large floats would overflow
+        return self._clip((self._scale(value) / 2 - low / 2) / (high / 2 - low / 2))
+
+    def _ends(self) -> tuple[float, float]:
+        return self._scale(self.low), self._scale(self.high)
 
     def _scale(self, value: float) -> float:
         return math.log(value) if self.log else float(value)
@@ -94,8 +128,10 @@ class Real:
 class Integer:
     """An integer from low to high, both included. All values have intervals of the same length or,
     with log=True, intervals from value - 1/2 to value + 1/2 on a logarithmic scale. Raises
-    ValueError unless low < high are integers and, with log=True, low >= 1. In float32 an optimiser
-    can propose only about 2^23 different integers."""
+    ValueError unless low < high are integers and, with log=True, low >= 1; for integers that are
+    not finite in float64; and for a logarithmic scale on which float64 cannot tell the integers
+    apart, such as that of (10**17, 10**17 + 5). An optimiser can propose only about 2^52 different
+    integers, and 2^23 in float32."""
 
     name: str
     low: int
@@ -106,13 +142,26 @@ class Integer:
         for end in (self.low, self.high):
             if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
+            if not math.isfinite(2 * _as_float(end)):
+                raise ValueError(
+                    f"{self.name}: low and high must lie between -2^1023 and 2^1023, the range of"
+                    f" float64; {_short(end)} was given."
+                )
         _check_range(self, log_allowed=self.low >= 1, log_condition="low >= 1")
+        if self.log:
+            low, high = self._log_ends()
+            is_distinct = INTERVAL_STEPS * math.ulp(high) * int(self.high) <= 1
+            if not is_distinct and _n_steps(low, high) < MIN_STEPS:
+                raise ValueError(
+                    f"{self.name}: the logarithms of the integers from {self.low} to {self.high}"
+                    ' are too close for float64. Use a linear scale, without "log".'
+                )
 
     def decode(self, unit: float) -> int:
         """The value whose interval contains `unit`; 1 belongs to the last interval."""
         if self.log:
             low, high = self._log_ends()
-            value = round(math.exp(low + unit * (high - low)))
+            value = round(math.exp(min(low + unit * (high - low), high)))
             return min(max(value, int(self.low)), int(self.high))
         return int(self.low) + _interval(unit, self.count)
 
@@ -138,8 +187,8 @@ class Integer:
         if not self.log:
             return _centred(units, self.count)
         low, high = self._log_ends()
-        values = np.rint(np.exp(low + units * (high - low)))
-        return (np.log(np.clip(values, self.low, self.high)) - low) / (high - low)
+        values = np.rint(np.exp(np.minimum(low + units * (high - low), high)))
+        return (np.log(np.clip(values, float(self.low), float(self.high))) - low) / (high - low)
 
     def _log_ends(self) -> tuple[float, float]:
         return math.log(int(self.low) - 0.5), math.log(int(self.high) + 0.5)
@@ -303,6 +352,28 @@ def _is_number(value: Any) -> bool:
 def _is_integer(value: Any) -> bool:
     """Whether the value is an integer of Python or NumPy, but no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _as_float(value: Any) -> float:
+    """The number as a float, infinite if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _short(number: Any) -> str:
+    """The number in a message; Python may refuse to write an integer with thousands of digits."""
+    if isinstance(number, Integral) and math.isinf(_as_float(number)):
+        return f"an integer of {math.floor(math.log10(abs(int(number)))) + 1} digits"
+    return repr(number)
+
+
+def _n_steps(low: float, high: float) -> float:
+    """The length of the interval, in units of the larger rounding error of its ends."""
+    half = math.ulp(max(abs(low), abs(high))) / 2
+    # halves, because the difference of large floats would overflow; the smallest ulp has no half
+    return (high / 2 - low / 2) / half if half else high / math.ulp(0.0)
 
 
 def _check_range(h: Real | Integer, *, log_allowed: bool, log_condition: str) -> None:

@@ -11,7 +11,12 @@ Larger values are better here. A point is a vector of the unit cube, or the inde
 
 from __future__ import annotations
 
+import re
+import reprlib
 from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, NamedTuple
 
@@ -19,10 +24,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsketch import checks
 from jsketch.box.space import SIDE, Category, Space
 from jsketch.suggest.acquisitions import ExpectedImprovement
 from jsketch.suggest.batch import suggest
-from jsketch.suggest.data import Library, check_data
+from jsketch.suggest.data import Library, check_data, power_of_two
 from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import Model, fit_data
 
@@ -34,6 +40,7 @@ EXTRA_INITIAL, MAX_INITIAL = 3, 10
 # by a normal draw whose standard deviation is one of CHANGE_SCALES, in units of the range.
 BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
 MAX_LEVELS = 1000  # of a category of a list; each level is a column of zeros and ones
+JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
 
@@ -61,7 +68,7 @@ class SpaceDomain:
         d = len(self.columns)
         order = random.permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
         points = self._centre((order + random.random((count, d))) / count)
-        return points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
+        return points[np.sort(self._first_rows(points))]
 
     def draw(
         self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
@@ -83,8 +90,7 @@ class SpaceDomain:
             is_changed = random.random(origin.shape) < CHANGE_PROBABILITY
             new_points[:n_copies] = np.where(is_changed, moved, origin)
         points = np.concatenate([points.reshape(-1, shape[1]), self._centre(new_points)])
-        first_rows = np.unique(points, axis=0, return_index=True)[1]
-        repeated_rows = np.setdiff1d(np.arange(n_candidates), first_rows)
+        repeated_rows = np.setdiff1d(np.arange(n_candidates), self._first_rows(points))
         return CandidateSet(self._library(points), points, repeated_rows)
 
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
@@ -94,6 +100,14 @@ class SpaceDomain:
     def point(self, values: dict[str, Any]) -> np.ndarray:
         """The point of these hyperparameters, {name: value}."""
         return self._centre(self.space.encode(values)[None] / SIDE)[0]
+
+    def _first_rows(self, points: np.ndarray) -> np.ndarray:
+        """The first row of each candidate among the points."""
+        points = points.copy()
+        for column, h in zip(points.T, self.space.hyperparameters, strict=True):
+            if getattr(h, "is_coarse", False):  # different points may be the same number
+                column[:] = [h.decode(unit) for unit in column]
+        return np.unique(points, axis=0, return_index=True)[1]
 
     def _centre(self, points: np.ndarray) -> np.ndarray:
         """Points with integers and categories in the middle of their intervals."""
@@ -115,15 +129,20 @@ class SpaceDomain:
 
 class ListDomain:
     """The indices of a list. Its candidates are dicts or tuples of one length, numbers, texts, or
-    the rows of an array or a DataFrame. A part whose values are not all numbers is a category."""
+    the rows of an array or a DataFrame. A part whose values are all numbers, or all dates, is a
+    number (`numbers_of`); other parts are categories."""
 
     def __init__(self, candidates: Any):
         if hasattr(candidates, "columns"):
+            _check_frame(candidates)
             candidates = candidates.to_dict("records")
         self.space = list(candidates)
         if not self.space:
             raise ValueError("the list of candidates is empty.")
-        self.library = _library_of_list([_parts_by_name(candidate) for candidate in self.space])
+        # the elements of a JAX array are arrays, which are slow to read one by one
+        is_array = isinstance(candidates, jax.Array) and checks.is_real(candidates.dtype)
+        rows = np.asarray(candidates) if is_array else self.space
+        self.library = _library_of_list([_parts_by_name(candidate) for candidate in rows])
         self.columns = self.library.columns
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
@@ -139,6 +158,17 @@ class ListDomain:
 
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]
+
+
+def _check_frame(frame: Any) -> None:
+    """Raises ValueError for a column of numbers or dates of a DataFrame with a missing value, which
+    pandas would return as None."""
+    for name, dtype in frame.dtypes.items():
+        for row in np.flatnonzero(frame[name].isna() & (dtype.kind in "iufmM")):
+            raise ValueError(
+                f"candidates must have no missing values; the value of row {row} in column"
+                f" {name!r} is missing."
+            )
 
 
 def _parts_by_name(candidate: Any) -> dict[Any, Any]:
@@ -161,15 +191,17 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
                 f" {list(candidates[0])}, candidate {index} has {list(candidate)}."
             )
     for name in candidates[0]:
-        values = [candidate[name] for candidate in candidates]
-        if all(isinstance(v, RealNumber) and not isinstance(v, bool) for v in values):
-            numbers = np.asarray(values, float)
+        values = [_scalar(candidate[name]) for candidate in candidates]
+        numbers = numbers_of(name, values)
+        if numbers is not None:
             if not np.isfinite(numbers).all():
                 bad = int(np.flatnonzero(~np.isfinite(numbers))[0])
                 raise ValueError(
-                    f"candidates must be finite; part {name!r} of candidate {bad} is {values[bad]}."
+                    f"candidates must be finite; part {name!r} of candidate {bad} is"
+                    f" {reprlib.repr(candidates[bad][name])}."
                 )
-            scaled = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
+            scaled = numbers / float(power_of_two(numbers))  # the range could overflow
+            scaled = (scaled - scaled.min()) / (np.ptp(scaled) or 1.0)
             features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))
         elif any(getattr(value, "ndim", 0) for value in values):
@@ -189,6 +221,73 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             features.append(np.eye(len(unique))[levels])
             columns.append(Columns("category", len(unique)))
     return _library_of_parts(features, tuple(columns))
+
+
+def _scalar(value: Any) -> Any:
+    """A number of NumPy or JAX, or an array of one number without axes, as a Python float or a
+    NumPy scalar; other values are unchanged."""
+    if not isinstance(value, np.ndarray | np.generic | jax.Array) or value.ndim:
+        return value
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        return float(value)  # NumPy does not count bfloat16 as a real number
+    return np.asarray(value)[()] if checks.is_real(value.dtype) else value
+
+
+def numbers_of(name: Any, values: list[Any]) -> np.ndarray | None:
+    """The values [n] of part `name` of the candidates as floats, or None for a category. Numbers
+    are
+
+    - real numbers of any type: of Python, NumPy or JAX, Decimal and Fraction, but not bool;
+    - dates, times with a date, and time differences of Python, pandas or NumPy, as the time since
+      the first of them;
+    - texts that are numbers as JSON writes them, such as "0.1", "-3" or "1e-4". Codes such as
+      "007", in which a zero leads, are not such numbers.
+
+    If one value of a part is not a number, such as None or "auto", the part is a category. Raises
+    ValueError for a missing value of pandas (NaT or NA), and for dates that cannot be compared,
+    such as those with and without a time zone.
+    """
+    for index, value in enumerate(values):
+        if type(value).__name__ in ("NaTType", "NAType"):
+            raise ValueError(
+                f"candidates must have no missing values; part {name!r} of candidate {index} is"
+                f" {value}."
+            )
+
+    def all_are(*types: type) -> bool:
+        return all(isinstance(v, types) and not isinstance(v, bool) for v in values)
+
+    try:
+        if all_are(np.datetime64) or all_are(np.timedelta64):
+            times = np.array(values)  # in one unit
+            since = (times - times[0]).astype("timedelta64").astype(float)
+            return np.where(np.isnat(times), np.nan, since)
+        if all_are(date):
+            values = [v - values[0] for v in values]
+        if all_are(timedelta):
+            return np.array([v / timedelta(microseconds=1) for v in values], float)
+    except TypeError as error:
+        raise ValueError(
+            f"the dates of part {name!r} of the candidates cannot be compared: {error}."
+        ) from error
+    if all_are(Integral):
+        least = int(min(values))  # the differences of large integers are exact
+        return np.array([_float(int(v) - least) for v in values])
+    if all_are(RealNumber, Decimal):
+        return np.array([_float(v) for v in values])
+    if all_are(str) and all(map(JSON_NUMBER.fullmatch, values)):
+        return np.asarray(values, float)
+    return None
+
+
+def _float(number: Any) -> float:
+    """The number as a float, infinite if it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf
+    except ValueError:  # a signaling NaN of Decimal
+        return np.nan
 
 
 def _library_of_parts(parts: list[np.ndarray], columns: tuple[Columns, ...]) -> Library:

@@ -143,7 +143,9 @@ def minimize(
                  with one element of the list. NaN or None is a failed evaluation: it is counted,
                  and gets the worst value so far
     space        a `Space`, or a list of candidates: numbers, texts, or dicts or tuples of numbers
-                 and texts; or the rows of an array or a DataFrame
+                 and texts; or the rows of an array or a DataFrame. f gets the element itself.
+                 Numbers and dates of any type are ordered, and so are texts that are all numbers
+                 ("0.1", but not "007"); all other values are categories (`proposals.numbers_of`)
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
     batch        int, number of evaluations that are chosen together and run in parallel
     workers      "threads", or "processes" if f spends its time in Python code: f must then be

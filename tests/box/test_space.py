@@ -1,6 +1,8 @@
 """Named hyperparameters on [0,10]^d: the mapping of the paper in both directions, and refusals."""
 
 import math
+import sys
+from itertools import pairwise
 
 import jax
 import numpy as np
@@ -9,6 +11,7 @@ from rows import check_refusals
 
 from jsketch import loops
 from jsketch.box import Category, Integer, Real, Space, UniformBox
+from jsketch.suggest.proposals import SpaceDomain
 
 SPACE = Space(
     Real("rate", 1e-4, 1.0, log=True),
@@ -61,7 +64,18 @@ def encode(**changes):
 
 
 INVALID_RANGES = (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
+ABOVE_ONE = float(np.nextafter(1, 2))
 INVALID_CALLS = [
+    (lambda: Real("r", 1, 10**400), "must be finite numbers; an integer of 401 digits"),
+    (lambda: Real("r", 1.0, ABOVE_ONE, open=True), "from 1.0 to 1.0000000000000002 has too few"),
+    (lambda: Real("r", 1e16, 1e16 + 1000), "Search over the difference from low, or a list"),
+    (lambda: Real("r", 1e16, 1e16 + 2, log=True), "too few different numbers in float64"),
+    (lambda: Real("r", 10**17, 10**17 + 1), "too few different numbers in float64"),
+    (lambda: Real("r", 0, 5e-324), "too few different numbers in float64"),
+    (lambda: Real("r", 5e-324, 1, log=True), "scale needs low >= 2.225e-308, .*; 5e-324 was"),
+    (lambda: Integer("n", 1, 10**400), "between -2.1023 and 2.1023, .*; an integer of 401 digits"),
+    (lambda: Integer("n", -(10**400), 1), "between -2.1023 and 2.1023, .*; an integer of 401"),
+    (lambda: Integer("n", 10**17, 10**17 + 5, log=True), "too close for float64. Use a linear"),
     (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
     (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
     (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
@@ -148,3 +162,51 @@ def test_centred_points_are_the_encoded_values(hyperparameter):
     units = np.linspace(0, 1, 301)
     expected = [hyperparameter.encode(hyperparameter.decode(u)) for u in units]
     np.testing.assert_allclose(hyperparameter.centred(units), expected, rtol=1e-14)
+
+
+LARGEST, SMALLEST = sys.float_info.max, sys.float_info.min
+EXTREMES = [
+    Real("r", -LARGEST, LARGEST),
+    Real("r", -LARGEST, LARGEST, open=True),
+    Real("r", SMALLEST, LARGEST, log=True),
+    Real("r", SMALLEST, LARGEST, log=True, open=True),
+    Real("r", 0.0, 1e-300, open=True),
+    Real("r", 1e16, 1e16 + 2.0**25, open=True),  # the smallest range here
+    Real("r", 1e16, 1e16 * (1 + 1e-4), log=True, open=True),
+    Integer("n", 10**17, 10**17 + 5),
+    Integer("n", -(2**1023) + 2**970, 2**1023 - 2**970),
+    Integer("n", 1, 2**1023 - 2**970, log=True),
+    Integer("n", 10**12, 10**12 + 5, log=True),
+    Integer("n", 10**17, 10**18, log=True),
+]
+
+
+@pytest.mark.parametrize("h", EXTREMES, ids=str)
+def test_ranges_at_the_ends_of_float64(h):
+    """Decoded values lie in the range, without the ends of an open one, and ascend. `encode` is
+    the inverse of `decode`, up to the margin of an open range and the intervals of integers."""
+    units = np.concatenate([[0, 1e-12], np.sort(np.random.default_rng(0).random(400)), [1]])
+    values = [h.decode(u) for u in units]
+    assert all(h.low <= value <= h.high for value in values)
+    if getattr(h, "open", False):
+        assert h.low < values[0] and values[-1] < h.high
+    assert all(a <= b for a, b in pairwise(values))
+    assert len(set(values)) >= (6 if h.high - h.low == 5 else 399)
+    encoded = np.array([h.encode(value) for value in values])
+    assert ((encoded >= 0) & (encoded <= 1)).all()
+    expected = h.centred(units) if isinstance(h, Integer) else units
+    np.testing.assert_allclose(encoded, expected, atol=2e-6)
+    if h.high - h.low == 5:
+        integers = range(h.low, h.high + 1)
+        assert [h.decode(h.encode(n)) for n in integers] == list(integers)
+
+
+@pytest.mark.parametrize("h", EXTREMES[4:7], ids=str)
+def test_different_points_have_different_candidates(h):
+    """The copies of the best points lie near an end, where few of them are different numbers."""
+    domain = SpaceDomain(Space(h, Integer("few", 0, 2)))
+    best = np.array([[0.0, 1 / 6], [1e-7, 0.5], [2e-7, 0.5]])
+    _, points, excluded = domain.draw(best, np.arange(3), np.random.default_rng(0))
+    kept = np.delete(points, excluded, axis=0)
+    candidates = {tuple(domain.candidate(point).values()) for point in kept}
+    assert len(candidates) == len(kept) > 100

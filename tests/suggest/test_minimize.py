@@ -1,11 +1,16 @@
 """`minimize` and `maximize`: results, failures, parallel evaluations, files, and refusals."""
 
+import datetime
 import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +19,7 @@ from rows import check_refusals, failing
 import jsketch
 from jsketch import Space, maximize, minimize
 from jsketch.suggest import proposals
+from jsketch.suggest.mixed import Columns
 
 SPACE = Space(
     rate=(1e-4, 1.0, "log"),
@@ -176,6 +182,85 @@ def test_the_best_of_a_list_of_candidates_is_found(candidates):
     assert len({repr(e.candidate) for e in result.evaluations}) == 15
 
 
+STEPS = np.array([0, 1, 4])
+DAY = datetime.datetime(2026, 1, 31)
+NUMBERS = {
+    "jax array": jnp.asarray(STEPS),
+    "bfloat16 array": jnp.asarray(STEPS, jnp.bfloat16),
+    "jax scalars": [jnp.float32(i) for i in STEPS],
+    "arrays without axes": [np.array(i) for i in STEPS],
+    "long doubles": list(STEPS.astype(np.longdouble)),
+    "decimals": [Decimal(int(i)) / 10 for i in STEPS],
+    "fractions and integers": [0, Fraction(1, 4), Decimal(1)],
+    "large integers": [10**300 + int(i) for i in STEPS],
+    "large reals": [-1.7e308, -0.85e308, 1.7e308],
+    "texts": ["-1e-1", "0", "0.3"],
+    "datetimes": [DAY + datetime.timedelta(hours=int(i)) for i in STEPS],
+    "dates": [DAY.date() + datetime.timedelta(int(i)) for i in STEPS],
+    "time differences": [datetime.timedelta(hours=int(i)) for i in STEPS],
+    "datetime64": np.datetime64("2026-01-31") + STEPS,
+    "datetime64 of two units": [np.datetime64("2026", "D"), *np.array([6, 24], "M8[h]") + 490896],
+    "timedelta64": STEPS.astype("timedelta64[s]"),
+    "timestamps": pd.Series(pd.to_datetime(STEPS, unit="ns")),
+    "time zone": pd.DataFrame(dict(a=pd.to_datetime(STEPS, unit="D", utc=True))),
+    "a column of objects": pd.DataFrame(dict(a=pd.Series([0, 1.0, np.int8(4)], dtype=object))),
+}
+CATEGORIES = {
+    "codes": ["007", "010", "3"],
+    "texts and a number": ["1", "2", 4],
+    "numbers and None": [0, None, 4],
+    "jax bools": [jnp.array(True), jnp.array(False), True],
+    "NumPy bools": [np.True_, False],
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_and_dates_of_any_type_are_ordered(name):
+    """f gets the object of the list."""
+    domain = proposals.domain_of(NUMBERS[name])
+    assert domain.columns == (Columns("numbers", 1),)
+    np.testing.assert_allclose(np.asarray(domain.library.features)[:, 0], [0, 0.25, 1], atol=1e-12)
+    if isinstance(NUMBERS[name], list):
+        assert all(domain.candidate(i) is one for i, one in enumerate(NUMBERS[name]))
+
+
+@pytest.mark.parametrize("name", CATEGORIES)
+def test_other_values_are_categories(name):
+    domain = proposals.domain_of(CATEGORIES[name])
+    n_different = 3 if len(CATEGORIES[name]) == 3 and "bools" not in name else 2
+    assert domain.columns == (Columns("category", n_different),)
+
+
+def test_many_rows_of_a_jax_array_are_candidates():
+    points = np.random.default_rng(0).random((1500, 2))
+    domain = proposals.domain_of(jnp.asarray(points))
+    assert domain.columns == (Columns("numbers", 1), Columns("numbers", 1))
+    scaled = (points - points.min(0)) / np.ptp(points, axis=0)
+    np.testing.assert_allclose(domain.library.features, scaled, atol=1e-12)
+    assert isinstance(domain.candidate(3), jax.Array) and domain.candidate(3).shape == (2,)
+
+
+def test_a_run_over_jax_numbers_and_dates_resumes(tmp_path):
+    """A run over numbers of JAX has the points of the run over those of NumPy."""
+    values = np.linspace(0, 1, 20)
+    options = dict(evaluations=7, progress=False)
+
+    def value(one):
+        return (float(one) - 0.613) ** 2
+
+    expected = [float(e.candidate) for e in minimize(value, values, **options).evaluations]
+    path = tmp_path / "run"
+    minimize(value, jnp.asarray(values), evaluations=5, progress=False, checkpoint=path)
+    run = minimize(value, jnp.asarray(values), **options, checkpoint=path)
+    assert [float(e.candidate) for e in run.evaluations] == expected
+    days = [DAY + datetime.timedelta(days=i) for i in range(6)]
+    for count in (5, 6):
+        run = minimize(
+            lambda day: float(day.day), days, count, progress=False, checkpoint=tmp_path / "days"
+        )
+    assert run.best == DAY + datetime.timedelta(days=1) and len(run.evaluations) == 6
+
+
 def test_a_run_ends_when_every_point_was_evaluated():
     with pytest.warns(UserWarning, match="ends after evaluation 6: no other point is left"):
         result = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
@@ -242,9 +327,22 @@ def test_mistakes_are_refused():
         (loss, dict(a=(0, 1)), {}, "space must be a Space, such as"),
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
-        (loss, [str(i) for i in range(1001)], {}, "part 0 .* has 1001 different values"),
+        (loss, [f"word {i}" for i in range(1001)], {}, "part 0 .* has 1001 different values"),
         (loss, np.ones((3, 2, 2)), {}, "part 0 of a candidate is an array"),
         (loss, [1.0, np.nan], {}, "finite; part 0 of candidate 1 is nan"),
+        (loss, [1.0, Decimal("sNaN")], {}, "finite; part 0 of candidate 1 is .*sNaN"),
+        (loss, [1.0, Fraction(10**400)], {}, "finite; part 0 of candidate 1 is Frac"),
+        (loss, ["1e999", "1"], {}, "finite; part 0 of candidate 0 is '1e999'"),
+        (loss, np.array(["2026", "NaT"], "M8[D]"), {}, "finite; part 0 of candidate 1 is .*NaT"),
+        (loss, [pd.Timestamp(0), pd.NaT], {}, "no missing values; part 0 of candidate 1 is NaT"),
+        (loss, pd.DataFrame(dict(a=pd.array([1, None]))), {}, "of row 1 in column 'a' is missing"),
+        (
+            loss,
+            [DAY, DAY.replace(tzinfo=datetime.UTC)],
+            {},
+            "dates of part 0 .* be compared",
+        ),
+        (loss, [DAY, DAY.date()], {}, "dates of part 0 of the candidates cannot be compared"),
         (lambda h: 1.0, SPACE, dict(catch=TypeError), r"called as f\(.*, but is defined as f\(h\)"),
         (lambda a, b: a, [(1, 2), (3, 4)], {}, r"f\(candidate\), but is defined as f\(a, b"),
         (lambda one: [one, one], [1.0, 2.0], {}, "f must return one number"),
