@@ -1,5 +1,5 @@
-"""Adapters of `suggest` with the interfaces of Optuna and scikit-optimize. Without these packages
-some tests are skipped: pip install optuna scikit-optimize."""
+"""Adapters of `suggest` with the interfaces of Optuna and scikit-optimize. The extra `test` has
+both packages; without them some tests are skipped."""
 
 import sys
 
