@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_problems import ASK, KEY, ROLLOUT
 
-from jsketch import Box, Query, kernels, loops, problems, struct
+from jsketch import Arms, Box, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
@@ -346,3 +346,46 @@ def test_every_algorithm_with_bounds_has_a_gap(bandit):
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)
+
+
+@pytest.mark.slow
+def test_the_gap_bounds_the_regret_of_functions_of_the_model_only():
+    """The numbers in the docstring of `gap`: of 20 runs with stop=0.5 on each kind of function, how
+    many stop with a larger regret, and the largest regret."""
+    x = np.linspace(0, 1, 60)[:, None]
+    distances = np.abs(x - x.T)
+    gram = np.exp(-((distances / 0.1) ** 2) / 2)
+    root = np.linalg.cholesky(np.exp(-distances / 0.1) + 1e-10 * np.eye(60))
+    bandit = GPUCB(kernels.Gaussian(0.1), noise_std=0.1, width=widths.certified, norm_bound=3.0)
+    bandit = bandit.replace(regularization=0.01)
+
+    def of_norm_three(random):
+        weights = random.standard_normal(60) * (random.random(60) < 0.1)
+        return gram @ weights * 3 / np.sqrt(max(weights @ gram @ weights, 1e-12))
+
+    def with_peak(random):
+        return of_norm_three(random) + 2.0 * (np.arange(60) == random.integers(60))
+
+    def rough(random):  # of a Matern 1/2 kernel
+        return root @ random.standard_normal(60)
+
+    def large_regrets(draw):
+        for seed in range(20):
+            random = np.random.default_rng(seed)
+            means = draw(random)
+
+            def measure(arms, means=means, random=random):
+                return means[arms] + 0.1 * random.standard_normal(len(arms))
+
+            run = loops.drive(bandit, measure, Arms(x), jax.random.key(seed), 300, stop=0.5)
+            assert run.stopped
+            mean, variance, width = bandit.confidence_bounds(run.state)
+            regret = means.max() - means[int(jnp.argmax(mean - width * jnp.sqrt(variance)))]
+            if regret > 0.5:
+                yield regret
+
+    assert not list(large_regrets(of_norm_three))
+    for draw, count, largest in ((rough, 2, 0.8), (with_peak, 8, 2.0)):
+        regrets = list(large_regrets(draw))
+        assert abs(len(regrets) - count) <= 1
+        assert max(regrets) == pytest.approx(largest, abs=0.1)
