@@ -114,7 +114,8 @@ class Info:
     # the width is not finite
     nonfinite: Array
     # [] bool, true if rounding (near-duplicates in the dictionary, float32) may change variances by
-    # more than 0.1% of the largest variance. Only algorithms with a sketched posterior set it
+    # more than 0.1% of the largest variance. This includes the loss of inducing points that kernel
+    # values do not tell from others. Only algorithms with a sketched posterior set the flag
     imprecise: Array | bool = False
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.linalg import inverse_root, matmul, matmul_upper
+from jsketch.linalg import inverse_root, lazy_cond, matmul, matmul_upper
 
 PROBES = 4  # number of random vectors by which `probes` estimates a norm
 POINTS = 64  # inducing points in one product of `dual_products`
@@ -25,12 +25,29 @@ class Nystrom:
     root: Array  # [M, M], upper triangular; rows and columns beyond the rank are zero
 
 
-def build(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
+def build(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array, Array]:
     """(the Nystrom map of the points [M,d] whose mask [M] is true, possibly linearly dependent;
-    their features z [M,M], zero where the mask is false). These z come from the Cholesky factor and
-    are more accurate than those of `features`."""
-    order, root, z = inverse_root(kernel.gram(points, points), mask)
-    return Nystrom(points=points[order], root=root), z
+    their features z [M,M], zero where the mask is false; which of the points are `dropped` [M]).
+    These z come from the Cholesky factor and are more accurate than those of `features`."""
+    gram = kernel.gram(points, points)
+    order, root, z = inverse_root(gram, mask)
+    is_dropped = dropped(gram, points, mask, order, jnp.diagonal(root) > 0)
+    return Nystrom(points=points[order], root=root), z, is_dropped
+
+
+def dropped(gram: Array, points: Array, mask: Array, order: Array, in_rank: Array) -> Array:
+    """Which of the points [M,d] in `mask` [M] the rank cut drops from the features although no kept
+    point is equal to them, [M] bool. The kept points are order[in_rank], and `gram` is [M,M]."""
+    size, diagonal = len(mask), jnp.diagonal(gram)
+    kept = jnp.zeros_like(mask).at[jnp.where(in_rank, order, size)].set(True, mode="drop")
+
+    def without_copies(absent: Array) -> Array:
+        # the kept point at the smallest distance k(x,x) + k(y,y) - 2 k(x,y)
+        scores = jnp.where(kept[None, :], 2 * gram - diagonal[None, :], -jnp.inf)
+        return absent & (points != points[jnp.argmax(scores, axis=1)]).any(1)
+
+    absent = mask & ~kept & (diagonal > 0)
+    return lazy_cond(absent.any(), without_copies, absent)
 
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:

@@ -82,7 +82,7 @@ def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
     """As `condition`, with a sketch. `included` [M] marks the inducing points [M,d] in use."""
-    sketch, _ = nystrom.build(kernel, inducing, included)
+    sketch = nystrom.build(kernel, inducing, included)[0]
     z = nystrom.features(sketch, kernel, evaluations.points)
     # a value is multiplied by this factor, so that its noise and error have the variance `ratio`
     factor = jnp.sqrt(ratio / (ratio + evaluations.error_variance))

@@ -129,6 +129,45 @@ def test_variances_that_rounding_decides_are_flagged(one_round, gap, imprecise):
         assert bool(info.imprecise) == bool(after.imprecise) == imprecise
 
 
+@pytest.fixture(scope="module")
+def state_of_pairs():
+    """A function from arms x [30,2] to the state with arms 0 to 11 in the dictionary and arms 0 to
+    19 pulled; the kernel is Gaussian with lengthscale 1, and lam is 0.01."""
+
+    @jax.jit
+    def start(x):
+        arm = jnp.arange(30)
+        counts = jnp.where(arm < 20, 5, 0).astype(x.dtype)
+        return sketched.start(
+            Arms(x), kernels.Gaussian(1.0), 0.01, 16, KEY, (counts, counts, arm < 12)
+        )
+
+    return start
+
+
+@pytest.mark.parametrize(("dtype", "gap"), [("float64", 3e-8), ("float32", 2e-4), ("float32", 0)])
+def test_inducing_points_below_the_rank_cut_are_flagged(state_of_pairs, dtype, gap):
+    """Arms 6 to 11 are at a distance `gap` of arms 0 to 5, and some of them are dropped. The others
+    do not represent the features in which the two arms of a pair differ, unless they are equal."""
+    random = np.random.default_rng(1)
+    x = random.uniform(-1.5, 1.5, (30, 2))
+    x[6:12] = x[:6] + gap * random.choice([-1, 1], (6, 2))
+    x = x.astype(dtype)
+    state = state_of_pairs(jnp.asarray(x))
+    rank = int((np.diag(state.nystrom.root) > 0).sum())
+    assert rank < 12
+    x = x.astype(LD)
+    z, pivots = pivoted(gram(GAUSSIAN, x, x), range(12), 1e-17)
+    assert len(pivots) == (12 if gap else 6)
+    precision = 0.01 * np.eye(len(pivots), dtype=LD) + (z.T * np.asarray(state.pull_counts)) @ z
+    exact = (1 - np.square(z).sum(1)) / 0.01 + np.square(solve(cholesky(precision), z.T)).sum(0)
+    error = np.abs(np.asarray(state.variance) - exact).max() / exact.max()
+    assert (error > 0.01) == (gap > 0), error
+    assert bool(state.imprecise) == (gap > 0)
+    # rounding alone would not set the flag
+    assert float(state.rounding) < 1e-3 * float(state.variance.max())
+
+
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
     """The warning is given for lam = 1e-6 and 1e-4 in float32, and for large features."""
