@@ -196,11 +196,17 @@ def _register_state_dict(cls: type, node_fields: list[str]) -> None:
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
         if not isinstance(saved, dict) or sorted(saved) != sorted(node_fields):
-            is_dict = isinstance(saved, dict)
-            found = f"has the fields {', '.join(sorted(saved))}" if is_dict else f"is {saved!r}"
+            found = f"is {saved!r:.60}"
+            if isinstance(saved, dict):
+                missing = ", ".join(name for name in node_fields if name not in saved)
+                unknown = ", ".join(map(str, saved.keys() - set(node_fields)))
+                parts = [f"lacks {missing}"] * bool(missing) + [
+                    f"has the unknown {unknown}"
+                ] * bool(unknown)
+                found = " and ".join(parts)
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(node_fields)}; the saved value at"
-                f" {serialization.current_path() or '.'} {found}."
+                f"the saved value at {serialization.current_path() or '.'} is not a {cls.__name__}:"
+                f" it {found}."
             )
         restore = serialization.from_state_dict
         fields = {name: restore(getattr(value, name), saved[name], name) for name in node_fields}

@@ -171,9 +171,13 @@ def advance(
         progress = replace(progress, state=jax.tree.map(jnp.copy, replace(state, domain=None)))
     if file is not None and (content := file.load()) is not None:
         header, state_bytes = content
-        if header["capacity"] > capacity_of(progress.state, vmapped):
-            progress = replace(progress, state=grow(progress.state, capacity=header["capacity"]))
-        progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes))
+        before, n_arms = capacity_of(progress.state, vmapped), problem.arms.count
+        capacity = file.whole_number(header, "capacity", most=max(before, n_arms))
+        if capacity > before:
+            progress = replace(progress, state=grow(progress.state, capacity=capacity))
+        progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes, n_arms))
+        if np.any(progress.t > horizon):
+            raise file.invalid("t", f"is {np.max(progress.t)}, and the horizon is {horizon}")
     progress = clock.compile(run_to, progress, no_evaluation)
     n_runs = keys.shape[0] if vmapped else 1
     until = n_reported = 0

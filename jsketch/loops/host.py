@@ -378,13 +378,30 @@ def _load(
             " resume from the file, or name another file."
         )
     header, state_bytes = content
-    state = initial.state
-    if header["capacity"] > getattr(state, "capacity", 0):
-        state = rounds.algorithm.grow(state, header["capacity"])
-    fields = file.restore(_file_content(replace(initial, state=state)), state_bytes)
+    state, n_arms = initial.state, None
+    if isinstance(rounds, _ArmRounds):
+        n_arms = state.domain.count
+    before = getattr(state, "capacity", 0)
+    capacity = file.whole_number(header, "capacity", most=max(before, n_arms or 0))
+    if capacity > before:
+        state = rounds.algorithm.grow(state, capacity)
+    t = file.whole_number(header, "evaluations", most=np.iinfo(np.int32).max)
+    # broadcast, because a wrong number in the header must not fill the memory
+    x = np.broadcast_to(initial.x.dtype.type(0), (t, *initial.x.shape[1:]))
+    initial = replace(initial, state=state, x=x, y=np.broadcast_to(0.0, t))
+    fields = file.restore(_file_content(initial), state_bytes, n_arms)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(rounds, _ArmRounds):
         restored = replace(restored, domain=state.domain)
+        outside = (fields["x"] < 0) | (fields["x"] >= n_arms)
+        if np.isinf(fields["y"]).any():
+            raise file.invalid("y", "has an infinite value")
+    else:
+        low, high = np.asarray(rounds.domain.lower), np.asarray(rounds.domain.upper)
+        outside = ~((fields["x"] >= low) & (fields["x"] <= high))
+    if outside.any():
+        raise file.invalid("x", f"has the value {fields['x'][outside][0]}, outside the domain")
+    file.whole_number(fields, "n_unobserved", most=t)
     return replace(initial, state=restored, **fields)
 
 

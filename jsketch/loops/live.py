@@ -28,6 +28,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
 
+DTYPES = ("float16", "bfloat16", "float32", "float64")
 MAX_ROWS = 1024  # largest number of rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
@@ -177,20 +178,52 @@ class Live:
                     f"the forecaster of {path} has parts that are not of jsketch: give it, as in"
                     " Live.load(path, forecaster)."
                 )
-            forecaster = rebuild(saved)
+            try:
+                forecaster = rebuild(saved)
+            except Exception as error:  # a constructor may raise any error for other values
+                raise ValueError(
+                    f"the forecaster in {path} cannot be made ({error}): give it, as in"
+                    " Live.load(path, forecaster)."
+                ) from error
         file = _file(path, forecaster)
         content = file.load()
         assert content is not None
         header, state_bytes = content
-        key = jax.random.wrap_key_data(
-            jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
+        kind = file.entry(header, "key_kind", lambda k: isinstance(k, str), "a kind of key")
+        words = f"a {kind} key"
+        data = file.entry(header, "key", lambda k: isinstance(k, list), words)
+        try:
+            key = jax.random.wrap_key_data(jnp.asarray(np.array(data, np.uint32)), impl=kind)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise file.invalid("key", f"is {data!r:.60}, and not {words}") from error
+        dtype = file.entry(header, "dtype", lambda d: d in DTYPES, f"one of {', '.join(DTYPES)}")
+        inputs = file.whole_number(header, "inputs")
+        try:
+            live = cls(forecaster, inputs, key, dtype)
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be loaded: {error}") from error
+        state = file.restore(live.state, state_bytes, may_grow=True)
+        live.state = jax.tree.map(jnp.asarray, state)
+        live._check_shapes(file)
+        live.received = file.whole_number(header, "received")
+        live.labelled = file.whole_number(header, "labelled", most=live.received)
+        live._square_sum, live._absolute_sum = file.entry(
+            header, "error_sums", _are_sums, "two sums of errors"
         )
-        live = cls(forecaster, header["inputs"], key, header["dtype"])
-        live.state = jax.tree.map(jnp.asarray, file.restore(live.state, state_bytes))
-        live.received = header["received"]
-        live.labelled = header.get("labelled", 0)
-        live._square_sum, live._absolute_sum = header.get("error_sums", (0.0, 0.0))
         return live
+
+    def _check_shapes(self, file: RunFile) -> None:
+        """Raises ValueError unless the arrays of a loaded state fit together: a step returns arrays
+        of the same shapes."""
+        example = jnp.zeros(self.inputs, self.dtype)
+        arguments = self.state, example, example[0], self._stream_key, 0
+        try:
+            after = jax.eval_shape(_step, self._forecaster, *arguments)[0]
+        except (TypeError, ValueError) as error:
+            raise file.invalid("state", f"has arrays that do not fit together ({error})") from error
+        for new, old in zip(jax.tree.leaves(after), jax.tree.leaves(self.state), strict=True):
+            if new.shape != old.shape or new.dtype != old.dtype:
+                raise file.invalid("state", "has arrays that do not fit together")
 
     def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
         self._check_state()
@@ -292,6 +325,12 @@ class Live:
         # a number that overflows the dtype becomes infinite, and the caller then raises an error
         with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
+
+
+def _are_sums(value: Any) -> bool:
+    """Whether a value of JSON is a list of two numbers of at least 0."""
+    numbers = value if isinstance(value, list) else []
+    return len(numbers) == 2 and all(type(n) in (int, float) and n >= 0 for n in numbers)
 
 
 def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,21 @@ from jsketch.warn import warn
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
 VERSION = 3  # of the format of files
 ADVICE = "Name another file, or remove this one."
+# Fields of the states of jsketch whose values `RunFile.restore` checks: numbers of arms, and values
+# that are never negative or never infinite.
+ARM_NUMBERS = ("arm", "arms", "first_arm", "index", "members", "pulled")
+NONNEGATIVE = ("count", "pull_counts", "received", "round", "t", "used", "variance")
+FINITE = (
+    "count",
+    "inverse",
+    "mean",
+    "pull_counts",
+    "reward_sums",
+    "root",
+    "solved",
+    "variance",
+    "weights",
+)
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -60,20 +75,96 @@ class RunFile(NamedTuple):
         if not self.path.exists():
             return None
         header, state = parse(self.path, self.path.read_bytes(), self.kind)
-        changes = differences(header["belongs"], json.loads(json.dumps(self.description)))
+        belongs = self.entry(header, "belongs", lambda value: isinstance(value, dict), "an object")
+        changes = differences(belongs, json.loads(json.dumps(self.description)))
         if changes:
             raise ValueError(f"{self.path} holds another run: {'; '.join(changes)}. {ADVICE}")
         return header, state
 
-    def restore(self, template: Any, state: bytes) -> Any:
-        """The state in the bytes. Raises ValueError if `template` has other fields."""
+    def entry(
+        self, header: dict[str, Any], name: str, valid: Callable[[Any], bool], words: str
+    ) -> Any:
+        """The entry of the header with this name. Raises ValueError if it is missing, or not valid
+        and so not what the `words` say."""
+        if name not in header:
+            raise self.invalid(name, "is missing")
+        if not valid(header[name]):
+            raise self.invalid(name, f"is {header[name]!r:.60}, and not {words}")
+        return header[name]
+
+    def whole_number(self, header: dict[str, Any], name: str, most: float = np.inf) -> int:
+        """The entry of the header with this name, an integer from 0 to `most`, as `entry`."""
+        words = "a whole number" + ("" if most == np.inf else f" of at most {most}")
+        return self.entry(header, name, lambda n: type(n) is int and 0 <= n <= most, words)
+
+    def invalid(self, name: str, problem: str) -> ValueError:
+        """The error for an entry of the file that no run writes."""
+        return ValueError(
+            f"{self.path} is not as it was saved: its entry {name} {problem}. {ADVICE}"
+        )
+
+    def restore(
+        self, template: Any, state: bytes, n_arms: int | None = None, may_grow: bool = False
+    ) -> Any:
+        """The state in the bytes. Raises ValueError unless its entries have the names, the shapes
+        and the dtypes of those of `template`, and valid values.
+
+        n_arms      the number of arms of the run; None: the run is not over arms
+        may_grow    whether an array may be larger than that of the template
+        """
         try:
-            return serialization.from_bytes(template, state)
-        except (KeyError, ValueError, TypeError) as error:
+            restored = serialization.from_bytes(template, state)
+        except Exception as error:  # msgpack raises errors of many classes
             raise ValueError(
                 f"{self.path} was written by another version of jsketch, whose states had other"
                 f" fields ({error}). {ADVICE}"
             ) from error
+        expected = jax.tree_util.tree_leaves_with_path(template)
+        entries = dict(jax.tree_util.tree_leaves_with_path(restored))
+        for path, old in expected:
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            if path not in entries:
+                raise self.invalid(name, "is not an array")
+            new, old = np.asarray(entries[path]), np.asarray(old)
+            fits = new.shape == old.shape or (
+                may_grow and new.ndim == old.ndim and np.greater_equal(new.shape, old.shape).all()
+            )
+            if not fits or new.dtype != old.dtype:
+                was, is_now = (f"{a.dtype}{list(a.shape)}" for a in (new, old))
+                raise self.invalid(name, f"is {was}, and the run has {is_now}")
+            owner = template
+            for key in path[:-1]:
+                owner = _child(owner, key)
+            # what the states of a user may hold is not known
+            if type(owner).__module__.startswith("jsketch."):
+                self._check_values(name, name.rpartition(".")[2], new, old, n_arms)
+        return restored
+
+    def _check_values(
+        self, name: str, field: str, new: np.ndarray, old: np.ndarray, n_arms: int | None
+    ) -> None:
+        """Raises ValueError unless the values of a field are possible. The values `old` of the
+        template, such as the number in free slots, are possible."""
+        conditions = []
+        if field in ARM_NUMBERS and n_arms is not None:
+            words = f"which is not the number of one of {n_arms} arms"
+            conditions.append(((new >= 0) & (new < n_arms), words))
+        if field in FINITE and new.dtype.kind == "f":
+            conditions.append((np.isfinite(new), "which is not finite"))
+        if field in NONNEGATIVE:
+            conditions.append((~(new < 0), "which is negative"))
+        for valid, words in conditions:
+            if not valid.all() and not np.isin(new[~valid], old).all():
+                raise self.invalid(name, f"has the value {new[~valid].ravel()[0]}, {words}")
+
+
+def _child(node: Any, key: Any) -> Any:
+    """The child of a pytree at a key of `jax.tree_util`; None for a node of an unknown kind."""
+    if isinstance(key, jax.tree_util.GetAttrKey):
+        return getattr(node, key.name, None)
+    if isinstance(key, jax.tree_util.DictKey):
+        return node[key.key]
+    return node[key.idx] if isinstance(key, jax.tree_util.SequenceKey) else None
 
 
 def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
@@ -92,8 +183,14 @@ def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]
         )
     if hashlib.sha256(rest).hexdigest() != first_line.get("sha256"):
         raise ValueError(f"{path} is damaged: its hash does not match. {ADVICE}")
-    header, _, state = rest.partition(b"\n")
-    return json.loads(header), state
+    header_line, _, state = rest.partition(b"\n")
+    try:
+        header = json.loads(header_line)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ValueError(f"{path} is not a saved {kind}: its second line is no header. {ADVICE}")
+    return header, state
 
 
 def run_file(

@@ -93,6 +93,14 @@ class SpaceDomain:
         repeated_rows = np.setdiff1d(np.arange(n_candidates), self._first_rows(points))
         return CandidateSet(self._library(points), points, repeated_rows)
 
+    def has_point(self, coordinates: Any) -> bool:
+        """Whether coordinates, read from a file, are those of a point."""
+        try:
+            point = np.asarray(coordinates, float)
+        except (ValueError, TypeError):
+            return False
+        return point.shape == (len(self.columns),) and bool(((point >= 0) & (point <= 1)).all())
+
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
         """The argument of the objective at a point."""
         return self.space.decode(SIDE * point)
@@ -155,6 +163,10 @@ class ListDomain:
         rows = np.concatenate([points, np.setdiff1d(indices, points)]).astype(int)
         library = self.library._replace(features=self.library.features[rows])
         return CandidateSet(library, rows, excluded=indices[:0])
+
+    def has_point(self, coordinates: Any) -> bool:
+        """Whether coordinates, read from a file, are those of a point."""
+        return type(coordinates) is int and 0 <= coordinates < len(self.space)
 
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]

@@ -287,6 +287,18 @@ class _Run:
                     self._record(i, *future.result())
             raise
 
+    def _is_evaluation(self, row: Any) -> bool:
+        """Whether an entry of a file is [point, value, error, seconds] with a point of the domain,
+        a value that `_evaluate` can return, and no error, value or time if it is pending."""
+        if not isinstance(row, list) or len(row) != 4:
+            return False
+        coordinates, value, error, seconds = row
+        is_number = type(value) in (int, float) and not abs(value) > LARGEST_VALUE
+        is_time = seconds is None or (type(seconds) in (int, float) and 0 <= seconds < np.inf)
+        if not is_number or not is_time or not isinstance(error, str | None):
+            return False
+        return self.domain.has_point(coordinates)
+
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
         previous_index = self.result()._best_index()
         self.evaluations[i] = replace(
@@ -312,10 +324,13 @@ class _Run:
         saved = None if self.file is None else self.file.load()
         if saved is not None and self.file is not None:
             header, _ = saved
-            self.n_initial = header["initial"]
-            for coordinates, *outcome in header["evaluations"]:
-                point = np.asarray(coordinates)
-                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *outcome))
+            self.n_initial = self.file.whole_number(header, "initial")
+            rows = self.file.entry(header, "evaluations", lambda r: isinstance(r, list), "a list")
+            for i, row in enumerate(rows):
+                if not self._is_evaluation(row):
+                    raise self.file.invalid(f"evaluations[{i}]", "is no evaluation of this space")
+                point = np.asarray(row[0])
+                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *row[1:]))
             if self.progress:
                 n, name = len(self.result().evaluations), self.file.path.name
                 print(f"{n} evaluations were loaded from {name}", file=sys.stderr, flush=True)

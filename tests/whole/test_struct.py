@@ -78,8 +78,8 @@ def test_the_state_dict_has_the_leaves_and_restores_them():
     assert saved == {"a": 1.0, "b": {"a": 5.0, "b": 2.0}}
     restored = serialization.from_state_dict(Pair(0.0, Twin(0.0), "kept"), saved)
     assert restored == Pair(1.0, Twin(5.0), "kept")
-    words = "A Twin has the fields a, b; the saved value at ./b has the fields a, c"
+    words = "the saved value at ./b is not a Twin: it lacks b and has the unknown c"
     with pytest.raises(ValueError, match=words):
         serialization.from_state_dict(Pair(0.0, Twin(0.0)), {"a": 1.0, "b": {"a": 1, "c": 2}})
-    with pytest.raises(ValueError, match="the saved value at . is None"):
+    with pytest.raises(ValueError, match="the saved value at . is not a Pair: it is None"):
         serialization.from_state_dict(Pair(0.0), None)

@@ -1,0 +1,207 @@
+"""A file whose content was changed, and whose hash was renewed, is refused by a sentence that names
+the file and the entry."""
+
+import hashlib
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from flax import serialization
+from test_checkpoint import ARMS, BOX, FIXED, KEY, LINEAR, first_coordinate
+
+from jsketch import Space, kernels, loops, minimize, online
+from jsketch.box import UniformBox
+
+KERNEL = online.KernelAWV(kernels.Gaussian(0.5), 0.5, capacity=4)
+SPACE = Space(x=(0.0, 1.0), n=(1, 5, int))
+
+
+def run(path):
+    return loops.run(FIXED, LINEAR, KEY, 8, checkpoint=path)
+
+
+def drive(path):
+    return loops.drive(FIXED, np.sin, ARMS, KEY, 8, checkpoint=path)
+
+
+def drive_over_box(path):
+    return loops.drive(UniformBox(), first_coordinate, BOX, KEY, 3, checkpoint=path)
+
+
+def stream(path, forecaster=KERNEL):
+    if not path.exists():
+        live = loops.Live(forecaster, 2, KEY)
+        live.learn_many(np.linspace(-1, 1, 12).reshape(6, 2), np.linspace(0, 1, 6))
+        live.save(path)
+    return loops.Live.load(path)
+
+
+def tuning(path):
+    f = lambda x, n: x + n  # noqa: E731
+    return minimize(f, SPACE, 3, checkpoint=path, progress=False)
+
+
+def put(*names, value):
+    """A function that sets an entry of a nested dictionary or list; with the value `delete` it
+    deletes the entry, and a function is applied to the old entry."""
+
+    def change(content):
+        for name in names[:-1]:
+            content = content[name]
+        if value is delete:
+            del content[names[-1]]
+        else:
+            content[names[-1]] = value(content[names[-1]]) if callable(value) else value
+
+    return change
+
+
+def delete():
+    raise NotImplementedError
+
+
+def first(value):
+    """A function that returns an array with another first value."""
+
+    def change(array):
+        changed = np.array(array)
+        changed.ravel()[:1] = value
+        return changed
+
+    return change
+
+
+def rewrite(path, header, state):
+    """Changes the header and the state of a file, and renews its hash."""
+    line, header_line, content = path.read_bytes().split(b"\n", 2)
+    entries, arrays = json.loads(header_line), serialization.msgpack_restore(content)
+    header(entries)
+    state(arrays)
+    rest = json.dumps(entries).encode() + b"\n" + serialization.msgpack_serialize(arrays)
+    first_line = json.loads(line) | dict(sha256=hashlib.sha256(rest).hexdigest())
+    path.write_bytes(json.dumps(first_line).encode() + b"\n" + rest)
+
+
+def same(content):
+    pass
+
+
+NAN, FLOAT16 = first(np.nan), partial(np.asarray, dtype=np.float16)
+STATES = [
+    (
+        run,
+        ("state", "dictionary", "index"),
+        first(1000),
+        "state.dictionary.index has the value 1000",
+    ),
+    (run, ("state", "first_arm"), np.asarray(-3, np.int32), "state.first_arm has the value -3"),
+    (run, ("state", "mean"), NAN, "state.mean has the value nan, which is not finite"),
+    (
+        run,
+        ("state", "mean"),
+        FLOAT16,
+        r"state.mean is float16\[12\], and the run has float64\[12\]",
+    ),
+    (run, ("state", "variance"), first(-1), "state.variance has the value -1.0, which is negative"),
+    (run, ("state", "pull_counts"), first(-2), "state.pull_counts has the value -2"),
+    (run, ("state", "whiten"), lambda a: a[:, :2], r"state.whiten is float64\[12, 2\]"),
+    (run, ("state", "mean"), delete, "at ./state is not a FixedBatchState: it lacks mean"),
+    (
+        run,
+        ("trace", "arm"),
+        first(12),
+        "trace.arm has the value 12, which is not the number of one",
+    ),
+    (run, ("t",), np.asarray(9, np.int32), "entry t is 9, and the horizon is 8"),
+    (run, ("t",), np.asarray(-1, np.int32), "entry t has the value -1, which is negative"),
+    (run, ("trace",), np.zeros(3), "other fields"),
+    (drive, ("x",), first(40), "entry x has the value 40, outside the domain"),
+    (drive, ("y",), first(np.inf), "entry y has an infinite value"),
+    (drive, ("y",), lambda a: a[:3], r"entry y is float64\[3\], and the run has float64\[8\]"),
+    (drive, ("n_unobserved",), 9, "n_unobserved is 9, and not a whole number of at most 8"),
+    (drive, ("state", "reward_sums"), NAN, "state.reward_sums has the value nan"),
+    (drive_over_box, ("x",), first(1.5), "entry x has the value 1.5, outside the domain"),
+    (stream, ("inverse",), NAN, "entry inverse has the value nan, which is not finite"),
+    (stream, ("used",), np.asarray(-1, np.int32), "entry used has the value -1, which is negative"),
+    (stream, ("points",), lambda a: a[:1], r"entry points is float64\[1, 2\]"),
+    (
+        stream,
+        ("points",),
+        lambda a: np.tile(a, (3, 1)),
+        "state has arrays that do not fit together",
+    ),
+]
+HEADERS = [
+    (run, ("capacity",), delete, "entry capacity is missing"),
+    (run, ("capacity",), 10**9, "capacity is 1000000000, and not a whole number of at most 12"),
+    (run, ("capacity",), 8, None),
+    (run, ("belongs",), delete, "entry belongs is missing"),
+    (drive, ("evaluations",), delete, "entry evaluations is missing"),
+    (drive, ("evaluations",), 2, r"entry x is int32\[8\], and the run has int32\[2\]"),
+    (stream, ("received",), delete, "entry received is missing"),
+    (stream, ("received",), -1, "received is -1, and not a whole number"),
+    (stream, ("labelled",), 99, "labelled is 99, and not a whole number of at most 6"),
+    (stream, ("error_sums",), [1.0], "error_sums is .1.0., and not two sums of errors"),
+    (stream, ("dtype",), "int8", "dtype is 'int8', and not one of float16"),
+    (stream, ("dtype",), "float32", r"is float64\[\], and the run has float32\[\]|float64"),
+    (stream, ("key",), [1, 2, 3], "entry key is .1, 2, 3., and not a"),
+    (stream, ("key_kind",), "rot13", "and not a rot13 key"),
+    (stream, ("inputs",), 0, "cannot be loaded: inputs must be"),
+    (stream, ("forecaster", "name"), "No", "the forecaster in .* cannot be made"),
+    (tuning, ("initial",), delete, "entry initial is missing"),
+    (tuning, ("evaluations",), {}, "evaluations is {}, and not a list"),
+    (tuning, ("evaluations", 1, 0), [0.5], r"evaluations\[1\] is no evaluation of this space"),
+    (tuning, ("evaluations", 1, 0), [0.5, 7.0], r"evaluations\[1\] is no evaluation"),
+    (tuning, ("evaluations", 1, 1), "best", r"evaluations\[1\] is no evaluation"),
+    (tuning, ("evaluations", 2, 3), -1.0, r"evaluations\[2\] is no evaluation"),
+]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """{function: the content of the file that it writes}."""
+    folder, contents = tmp_path_factory.mktemp("saved"), {}
+    for write in (run, drive, drive_over_box, stream, tuning):
+        path = folder / write.__name__
+        write(path)
+        contents[write] = path.read_bytes()
+    return contents
+
+
+@pytest.mark.parametrize("part", ["header", "state"])
+def test_changed_entries_are_refused(part, saved, tmp_path):
+    path = tmp_path / "changed.file"
+    for read, names, value, words in HEADERS if part == "header" else STATES:
+        path.write_bytes(saved[read])
+        change = put(*names, value=value)
+        rewrite(path, **(dict(header=same, state=same) | {part: change}))
+        if words is None:  # a smaller capacity than that of the bandit changes nothing
+            read(path)
+            continue
+        with pytest.raises(ValueError, match=words) as error_info:
+            read(path)
+        assert "changed.file" in str(error_info.value), names
+
+
+def test_a_renewed_hash_alone_changes_nothing(saved, tmp_path):
+    for read, content in saved.items():
+        path = tmp_path / read.__name__
+        path.write_bytes(content)
+        rewrite(path, same, same)
+        read(path)
+
+
+def test_contents_that_are_not_a_state_are_refused(saved, tmp_path):
+    path = tmp_path / "changed.file"
+    for read, content in saved.items():
+        line, header, _ = content.split(b"\n", 2)
+        for rest in (header + b"\n\xc1\xc1", b"[]\n", b"{\n", b""):
+            digest = dict(sha256=hashlib.sha256(rest).hexdigest())
+            first_line = json.dumps(json.loads(line) | digest).encode()
+            path.write_bytes(first_line + b"\n" + rest)
+            if read is tuning and rest.startswith(header):
+                continue  # the header alone has the evaluations
+            with pytest.raises(ValueError, match=r"changed\.file") as error_info:
+                read(path)
+            assert type(error_info.value) is ValueError
