@@ -167,8 +167,7 @@ class SketchedTS(widths.ScaledWidth, SketchedBandit):
         def embedded_samples(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        # in chunks, because in one product of all arms the first had wrong values when two threads
-        # ran the program (jaxlib 0.10.2 on a CPU)
+        # in chunks, so that the memory does not hold a table A x M
         embedded = map_rows(embedded_samples, arms, state.capacity)
         residual = sketched.residuals(kernel, state)
         residual_sd = jnp.sqrt(residual / lam)
