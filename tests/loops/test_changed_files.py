@@ -4,14 +4,19 @@ the file and the entry."""
 import hashlib
 import json
 from functools import partial
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import serialization
 from test_checkpoint import ARMS, BOX, FIXED, KEY, LINEAR, first_coordinate
 
-from jsketch import Space, kernels, loops, minimize, online
+from jsketch import Space, checks, kernels, loops, minimize, online, struct
+from jsketch.bandits.core import counts
 from jsketch.box import UniformBox
+from jsketch.types import Algorithm
 
 KERNEL = online.KernelAWV(kernels.Gaussian(0.5), 0.5, capacity=4)
 SPACE = Space(x=(0.0, 1.0), n=(1, 5, int))
@@ -190,6 +195,38 @@ def test_a_renewed_hash_alone_changes_nothing(saved, tmp_path):
         path.write_bytes(content)
         rewrite(path, same, same)
         read(path)
+
+
+@struct.dataclass
+class Rewards:
+    """A state of a user: the reward of each arm, infinite before the first, and all rewards."""
+
+    domain: Any
+    mean: jax.Array
+    rewards: jax.Array
+
+
+@struct.dataclass
+class Listing(Algorithm):
+    """Pulls the arms in order. The shapes and the dtypes of its states change."""
+
+    def init(self, domain, key, *, horizon=None, data=None):
+        return Rewards(domain, jnp.full(domain.count, jnp.inf), jnp.zeros(0, jnp.float32))
+
+    def ask(self, state, key, limit=None):
+        return checks.single_query(jnp.argmax(state.mean).astype(jnp.int32))
+
+    def tell(self, state, query, y, key):
+        rewards = jnp.append(state.rewards.astype(y.dtype), y)
+        info = counts.round_info(query, y, size=0)
+        return Rewards(state.domain, state.mean.at[query.index].set(y), rewards), info
+
+
+def test_states_of_a_user_may_have_any_values(tmp_path):
+    result = loops.drive(Listing(), np.sin, ARMS, KEY, 3, checkpoint=tmp_path / "run")
+    resumed = loops.drive(Listing(), pytest.fail, ARMS, KEY, 3, checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(result.state.rewards, resumed.state.rewards)
+    assert np.isinf(resumed.state.mean).sum() == 9
 
 
 def test_contents_that_are_not_a_state_are_refused(saved, tmp_path):
