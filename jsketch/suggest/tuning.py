@@ -148,8 +148,9 @@ def minimize(
                  ("0.1", but not "007"); all other values are categories (`proposals.numbers_of`)
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
     batch        int, number of evaluations that are chosen together and run in parallel
-    workers      "threads", or "processes" if f spends its time in Python code: f must then be
-                 defined in a file, and the call must stand below `if __name__ == "__main__":`
+    workers      "threads", or "processes" if f spends its time in Python code, or runs programs of
+                 JAX, which several threads should not do (troubleshooting): f must then be defined
+                 in a file, and the call must stand below `if __name__ == "__main__":`
     catch        exception classes that f raises if an evaluation fails; other errors end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
                  and a larger number of evaluations, even with another batch, extends the run. Use a
