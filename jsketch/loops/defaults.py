@@ -11,8 +11,9 @@ import numpy as np
 
 from jsketch import checks, struct
 from jsketch.loops.streams import is_pair, pairs, stream
-from jsketch.online import PKAWV
-from jsketch.sketch.taylor import Standardized, Taylor, basis_size
+from jsketch.online import PKAWV, Standardized
+from jsketch.online.standardized import ROUNDING
+from jsketch.sketch.taylor import Taylor, WithConstant, basis_size
 
 FIRST_EXAMPLES = 1_000
 MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a minute
@@ -20,12 +21,13 @@ MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a
 # regularizations. In float32 the regularization is 1: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+NEARLY = 1.01  # errors up to this multiple of the least error count as equal
 
 
 @struct.checked_names
 def default_forecaster(
     examples: Any, first: int = FIRST_EXAMPLES, *, progress: bool = True
-) -> PKAWV:
+) -> Standardized:
     """A `PKAWV` with Taylor features, whose scales fit the first examples.
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
@@ -50,41 +52,57 @@ def default_forecaster(
     n_examples, dimension = xs.shape
     if n_examples < 20:
         raise ValueError(f"at least 20 labelled examples are needed; there are {n_examples}.")
-    values = np.asarray(xs, float)
-    deviation = values.std(0)
-    # an input that does not vary yet, up to rounding, is not scaled
-    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(values).max(0)
-    scale = np.where(deviation > rounding, deviation, 1.0)
-    shift = values.mean(0)
+    shifts, scales = _moments(np.asarray(xs, float), float(jnp.finfo(xs.dtype).eps))
     degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(dimension, m) <= MAX_FEATURES)
     degree = max(degrees, default=1)
+    labels = np.asarray(ys, float)
+    label_shift = float(labels.mean())
+    # a power of two, so that labels in another unit have the same errors in units of `label_unit`
+    label_unit = 2.0 ** np.floor(np.log2(labels.std())) if labels.std() > 0 else 1.0
 
-    def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
-        features = Standardized(Taylor(dimension, degree, lengthscale), shift, scale)
-        # AWV, penalize_current=True, would shrink predictions of labels far from 0 towards 0
-        return PKAWV(features, regularization, penalize_current=False)
+    def forecaster(lengthscale: Any, regularization: Any, label_shift: float) -> Standardized:
+        features = WithConstant(Taylor(dimension, degree, lengthscale))
+        # AWV, penalize_current=True, would shrink predictions towards the mean of the labels
+        pkawv = PKAWV(features, regularization, penalize_current=False)
+        return Standardized(pkawv, shifts, scales, label_shift)
+
+    scaled = jnp.asarray((labels - label_shift) / label_unit, xs.dtype)
 
     def losses(pair: Any) -> Any:
-        candidate, key = forecaster(*pair), jax.random.key(0)
-        return stream(candidate, candidate.init(xs[0], key), xs, ys, key).forecasts.loss
+        candidate, key = forecaster(*pair, label_shift=0.0), jax.random.key(0)
+        return stream(candidate, candidate.init(xs[0], key), xs, scaled, key).forecasts.loss
 
     # only the first one, 1, in float32
     regularizations = REGULARIZATIONS[:1] if xs.dtype == jnp.float32 else REGULARIZATIONS
     grid = [(dimension**0.5 * unit, lam) for lam in regularizations for unit in LENGTHSCALES]
-    all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(grid, xs.dtype)))
+    all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(grid, xs.dtype)), float)
     half = n_examples // 2
     errors = np.nan_to_num(all_losses[:, half:].mean(1), nan=np.inf)
-    lengthscale, regularization = map(float, grid[errors.argmin()])
+    # of nearly equal errors the shortest lengthscale, because it gains most from later examples
+    nearly_least = [i for i in range(len(grid)) if errors[i] <= NEARLY * errors.min()]
+    best = min(nearly_least, key=lambda i: (grid[i][0], errors[i]))
+    lengthscale, regularization = map(float, grid[best])
     if progress:
         print(
             f"default_forecaster: Taylor features of degree {degree} and lengthscale"
             f" {lengthscale:.3g} of {dimension} standardized inputs, regularization"
             f" {regularization:g}; mean squared error"
-            f" {errors.min():.4g} in examples {half + 1} to {n_examples}, where the labels have"
-            f" the variance {np.var(np.asarray(ys, float)[half:]):.4g}",
+            f" {errors[best] * label_unit**2:.4g} in examples {half + 1} to {n_examples}, where the"
+            f" labels have the variance {np.var(labels[half:]):.4g}",
             file=sys.stderr,
         )
-    return forecaster(lengthscale, regularization)
+    return forecaster(lengthscale, regularization, label_shift)
+
+
+def _moments(values: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """(mean [d], standard deviation [d]) of values [n,d]. For an input that does not vary, up to
+    rounding, they are its first value and 0."""
+    largest = np.abs(values).max(0)
+    unit = np.where(largest > 0, largest, 1.0)
+    relative = values / unit  # squares of the values might overflow
+    mean, deviation = relative.mean(0) * unit, relative.std(0)
+    varies = deviation > ROUNDING * eps
+    return np.where(varies, mean, values[0]), np.where(varies, deviation * unit, 0.0)
 
 
 def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any]:

@@ -20,7 +20,13 @@ from jax.typing import DTypeLike
 from jsketch import checks, struct
 from jsketch.loops.describe import describe, rebuild, to_json
 from jsketch.loops.saving import STREAM, RunFile, parse
-from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
+from jsketch.loops.streams import (
+    BLOCK,
+    Forecasts,
+    RangeWatch,
+    predict_pair,
+    warn_of_diverged,
+)
 from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
 from jsketch.show import html_table, short_repr
@@ -72,6 +78,8 @@ class Live:
         checks.positive_integer(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
+        self._watch = RangeWatch(forecaster)
+        self._predicted: Any = None  # the last example, if it was predicted and not yet learned
         self._error = ""  # message of the error that invalidated the state
         self.dtype = checks.floating_dtype(None if dtype is float else dtype)
         if jax.dtypes.canonicalize_dtype(self.dtype) != self.dtype:
@@ -113,7 +121,11 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        return self._check_finite(float(self._from_state(_preview, self._as_example(x))))
+        example = self._as_example(x)
+        prediction = self._check_finite(float(self._from_state(_preview, example)))
+        self._watch.see(self.state, example[None], self.received)
+        self._predicted = example
+        return prediction
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
@@ -134,6 +146,7 @@ class Live:
             n_extra = 2 ** (len(rows) - 1).bit_length() - len(rows)
             padded = np.pad(rows, ((0, n_extra), (0, 0)), mode="edge")
             predictions.append(np.asarray(self._from_state(_preview_all, padded))[: len(rows)])
+            self._watch.see(self.state, padded, self.received, len(rows))
         return self._check_finite(np.concatenate(predictions))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
@@ -141,8 +154,10 @@ class Live:
         new n compiles a program. Nothing is learned if a FloatingPointError is raised."""
         xs, ys = self._as_examples(xs, ys)
         self._check_state()
-        forecasts, self.state = prequential(
-            self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
+        forecasts, self.state = predict_pair(
+            *(self.forecaster, self._key, xs, ys, self.state, self.received),
+            block=BLOCK,
+            watch=self._watch,
         )
         self.received += len(xs)
         self._add_errors(np.asarray(forecasts.prediction, float) - ys)
@@ -242,6 +257,9 @@ class Live:
             )
         self._check_state()
         self.received += 1
+        if not np.array_equal(x, self._predicted):  # else `predict` has seen it
+            self._watch.see(self.state, x[None], self.received)
+        self._predicted = None
         self._add_errors(float(prediction) - np.asarray(y, float))
         if hasattr(info, "diverged"):
             warn_of_diverged(info.diverged)

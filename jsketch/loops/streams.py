@@ -26,6 +26,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
+from jsketch.online.standardized import REACH
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
@@ -35,6 +36,8 @@ BLOCK = 64  # examples of a block, the fastest number on a CPU (190 to 715 featu
 # number of examples whose scale is checked, and the share of the kernel that Taylor features must
 # represent at half of them; otherwise there is a warning
 SCALE_INPUTS, LEAST_SHARE = 1_000, 0.1
+# an input has left its range if it is outside in so many of so many consecutive examples
+OUTSIDE, WINDOW = 25, 100
 
 
 @struct.dataclass
@@ -247,7 +250,8 @@ def prequential(
     one use its compiled programs.
 
     Warns of experts of a mixture that diverge, of examples too large for the regularization
-    (`online.rounding`), and of inputs too large for the degree of Taylor features. Raises
+    (`online.rounding`), of inputs too large for the degree of Taylor features, and once of each
+    input that leaves the range of `online.Standardized`, the class of `default_forecaster`. Raises
     ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
     pairs with other numbers of inputs and the state of another forecaster. Raises
     FloatingPointError for an infinite label, and if a prediction or the state is not finite.
@@ -258,7 +262,7 @@ def prequential(
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
         forecasts.loss.mean()
     """
-    predict = partial(_predict, forecaster, key, block=block)
+    predict = partial(predict_pair, forecaster, key, block=block, watch=RangeWatch(forecaster))
     one_pair = is_pair(examples)
     checks.boolean(progress=progress)
     report = _Report(first) if progress else None
@@ -344,7 +348,43 @@ def _predict_chunks(
         yield forecasts, state
 
 
-def _predict(
+class RangeWatch:
+    """Warns once of every input that has left the range of `online.Standardized`. For another
+    forecaster it does nothing."""
+
+    def __init__(self, forecaster: Any):
+        self.forecaster = forecaster if hasattr(forecaster, "outside") else None
+        self.recent: Any = None  # [at most WINDOW - 1, d], the last rows of `outside`
+        self.warned: Any = False  # [d]
+
+    def see(self, state: Any, xs: Any, received: int, count: int | None = None) -> None:
+        """Sees the first `count` rows of xs [n,d], or all of them; `received` examples were
+        received so far."""
+        if self.forecaster is None:
+            return
+        outside = np.asarray(_outside(in_dtype(self.forecaster, xs.dtype), state, xs))[:count]
+        if self.recent is not None:
+            outside = np.concatenate([self.recent, outside])
+        self.recent = outside[1 - WINDOW :]
+        if not outside.any():
+            return
+        sums = np.cumsum(np.pad(outside.astype(int), ((WINDOW, 0), (0, 0))), axis=0)
+        has_left = (sums[WINDOW:] - sums[:-WINDOW] >= OUTSIDE).any(0) & ~np.asarray(self.warned)
+        self.warned = self.warned | has_left
+        if has_left.any():
+            warn(
+                f"inputs {np.flatnonzero(has_left).tolist()} have left the range in which the"
+                f" features distinguish their values: in {OUTSIDE} of {WINDOW} consecutive examples"
+                f" (up to example {received:,}) they are more than {REACH:g} scales from their"
+                " mean in the first examples. If they matter, make a new forecaster, for example"
+                " by default_forecaster, from examples of the new range."
+            )
+
+
+_outside = jax.jit(lambda forecaster, state, xs: forecaster.outside(state, xs))
+
+
+def predict_pair(
     forecaster: Any,
     key: PRNGKey,
     xs: Any,
@@ -352,6 +392,7 @@ def _predict(
     state: Any,
     first: int,
     block: int,
+    watch: RangeWatch,
     length: int = 0,
 ) -> tuple[Forecasts, Any]:
     """`prequential` over arrays, which are padded to at least `length` examples."""
@@ -374,6 +415,7 @@ def _predict(
     if count < len(ys):
         forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
     check_finite(run.nonfinite, forecasts, first)
+    watch.see(run.state, xs, first + count, count)
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     return forecasts, run.state
 

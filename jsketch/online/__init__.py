@@ -7,6 +7,7 @@ from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
 from jsketch.online.pros_n_kons import ProsNKONS
 from jsketch.online.ridge import PKAWV
 from jsketch.online.sketched_kons import SketchedKONS
+from jsketch.online.standardized import Standardized
 
 __all__ = [
     "FOGD",
@@ -18,5 +19,6 @@ __all__ = [
     "NystromAWV",
     "ProsNKONS",
     "SketchedKONS",
+    "Standardized",
     "regularization_mixture",
 ]

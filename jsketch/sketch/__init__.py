@@ -3,6 +3,6 @@
 from jsketch.sketch import bless, dictionary, nystrom
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.sketch.taylor import Standardized, Taylor
+from jsketch.sketch.taylor import Taylor, WithConstant
 
-__all__ = ["Dictionary", "Nystrom", "Standardized", "Taylor", "bless", "dictionary", "nystrom"]
+__all__ = ["Dictionary", "Nystrom", "Taylor", "WithConstant", "bless", "dictionary", "nystrom"]

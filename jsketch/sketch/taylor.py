@@ -93,17 +93,13 @@ class Taylor:
 
 
 @struct.dataclass
-class Standardized:
-    """The features of (x - shift) / scale and a constant feature, with which a forecaster learns
-    the mean of the labels."""
+class WithConstant:
+    """Features and a constant feature, with which a forecaster learns the mean of the labels."""
 
     basis: Any  # a feature map
-    shift: ArrayLike  # [d]
-    scale: ArrayLike  # [d]
 
     def features(self, x: Array) -> Array:
-        shift, scale = (jnp.asarray(numbers, x.dtype)[None] for numbers in (self.shift, self.scale))
-        varying = self.basis.features((x - shift) / scale)
+        varying = self.basis.features(x)
         return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), varying], axis=1)
 
 
