@@ -13,7 +13,7 @@ with the posterior, and each observation updates the posterior. The names of thi
     drive               runs on a Python function, which is called on the host
     prequential, Live   forecasts of a stream, or of one example at a time
     chunks              a stream from a file, an array or an iterator, for `prequential`
-    default_forecaster  a forecaster whose scales fit the first examples of a stream
+    default_forecaster  a forecaster for inputs and labels of any units
     plan                estimates of the time and memory of a run
     bandits, box        algorithms over arms and over a box
     online              forecasters

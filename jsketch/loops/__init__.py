@@ -5,7 +5,7 @@
     drive        a run with an objective on the host; the run can be saved and resumed, and `gap`
                  bounds its simple regret
     prequential  predictions for a stream, each made before its label is observed
-    default_forecaster  a forecaster for a stream of unknown scales
+    default_forecaster  a forecaster for a stream of inputs and labels of any units
     chunks       a stream in arrays, a file or an iterator, for `prequential`
     Live         a stream whose examples arrive one at a time, and which can be saved and resumed
     plan         estimates of time and memory

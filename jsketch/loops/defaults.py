@@ -21,24 +21,34 @@ MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a
 # regularizations. In float32 the regularization is 1: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
-NEARLY = 1.01  # errors up to this multiple of the least error count as equal
+NEARLY = 1.04  # errors up to this multiple of the least error count as equal
 
 
 @struct.checked_names
 def default_forecaster(
     examples: Any, first: int = FIRST_EXAMPLES, *, progress: bool = True
 ) -> Standardized:
-    """A `PKAWV` with Taylor features, whose scales fit the first examples.
+    """A `PKAWV` with Taylor features in standardized units (`online.Standardized`), for inputs and
+    labels of any units.
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
     first     int, the number of labelled examples from which the choice is made
     progress  whether the choice is printed to stderr
 
-    Inputs are standardized by the first examples (`sketch.taylor.Standardized`). The degree is the
-    largest one from 2 to 8 with at most 300 features, or 1 if there is none. Lengthscale and
-    regularization are the pair in a grid with the smallest squared error in the second half of
-    these examples. Raises ValueError for fewer than 20 labelled examples, and FloatingPointError
-    for an infinite label.
+    Labels are centred by the mean of the first examples, and inputs are standardized by the means
+    and standard deviations of the first examples for the whole stream, where values above 1.5
+    deviations are compressed to values below 3, and an input that does not vary in the first
+    examples is ignored until 20 labelled examples with other values give it a scale. Such bounded
+    inputs can do little harm, but values far beyond 3 deviations are not distinguished:
+    `prequential` and `Live` warn once of each input that has more than 3 in 25 of 100 consecutive
+    examples. If it matters, make a new forecaster from examples of the new range.
+
+    The degree is the largest one from 2 to 8 with at most 300 features, or 1 if there is none.
+    Lengthscale and regularization are chosen from a grid by the squared error in the second half of
+    the first examples: of the pairs within 4% of the least error, the shortest lengthscale, and
+    then the smallest regularization. The choice depends on the labels of the first examples, and
+    therefore their own errors are not those of new examples. Raises ValueError for fewer than 20
+    labelled examples, and FloatingPointError for an infinite label.
 
     Example:
 
@@ -69,7 +79,7 @@ def default_forecaster(
     scaled = jnp.asarray((labels - label_shift) / label_unit, xs.dtype)
 
     def losses(pair: Any) -> Any:
-        candidate, key = forecaster(*pair, label_shift=0.0), jax.random.key(0)
+        candidate, key = forecaster(pair[0], pair[1], 0.0), jax.random.key(0)
         return stream(candidate, candidate.init(xs[0], key), xs, scaled, key).forecasts.loss
 
     # only the first one, 1, in float32
@@ -78,9 +88,9 @@ def default_forecaster(
     all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(grid, xs.dtype)), float)
     half = n_examples // 2
     errors = np.nan_to_num(all_losses[:, half:].mean(1), nan=np.inf)
-    # of nearly equal errors the shortest lengthscale, because it gains most from later examples
+    # of nearly equal errors the most flexible pair, because it gains most from later examples
     nearly_least = [i for i in range(len(grid)) if errors[i] <= NEARLY * errors.min()]
-    best = min(nearly_least, key=lambda i: (grid[i][0], errors[i]))
+    best = min(nearly_least, key=lambda i: grid[i])
     lengthscale, regularization = map(float, grid[best])
     if progress:
         print(

@@ -119,8 +119,8 @@ class Standardized(Forecaster):
     def outside(self, state: StandardizedState, x: Array) -> Array:
         """Whether each input of x [n,d] is more than 3 scales from its shift, [n,d] bool. An input
         that has no scale yet is not."""
-        known = state.varied >= LATE_EXAMPLES
-        return known & (jnp.abs(self._deviations(x)) > REACH * state.scale)
+        known, scale = aligned(state.varied >= LATE_EXAMPLES, x), aligned(state.scale, x)
+        return known & (jnp.abs(self._deviations(x)) > REACH * scale)
 
     def _first_scales(self, x: Array) -> tuple[Array, Array]:
         scale = jnp.asarray(self.scales, x.dtype)
@@ -157,5 +157,6 @@ def bounded(z: Array) -> Array:
 
 def _standardized(deviations: Array, scale: Array, varied: Array) -> Array:
     """z [...,d]; 0 for an input that has not varied in LATE_EXAMPLES examples."""
-    known = varied >= LATE_EXAMPLES
-    return jnp.where(known, bounded(deviations / jnp.where(known, scale, 1)), 0)
+    known = aligned(varied >= LATE_EXAMPLES, deviations)
+    z = deviations / jnp.where(known, aligned(scale, deviations), 1)
+    return jnp.where(known, bounded(z), 0)

@@ -1,11 +1,17 @@
-"""The default forecaster of a stream, its progress, and the warning about scales."""
+"""The default forecaster of a stream, its progress, and the warnings about scales."""
+
+import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import Live, chunks, default_forecaster, online, prequential
-from jsketch.sketch import Standardized, Taylor
+from jsketch import Live, chunks, default_forecaster, kernels, online, prequential
+from jsketch.loops.streams import stream
+from jsketch.online import PKAWV, Standardized
+from jsketch.online.standardized import bounded
+from jsketch.sketch import Taylor, WithConstant
 
 KEY = jax.random.key(0)
 
@@ -29,12 +35,12 @@ def test_the_default_fits_inputs_and_labels_of_any_units(capsys):
 
 def test_the_default_does_not_depend_on_the_chunks_or_on_later_examples(capsys):
     x, y = examples(2_000)
-    from_arrays = default_forecaster((x, y), progress=False).features
-    stream = chunks(x[:1_100], y[:1_100], size=150)
-    from_chunks = default_forecaster(stream, progress=False).features
+    from_arrays = default_forecaster((x, y), progress=False)
+    from_chunks = default_forecaster(chunks(x[:1_100], y[:1_100], size=150), progress=False)
     assert capsys.readouterr().err == ""
-    assert from_arrays.basis.lengthscale == from_chunks.basis.lengthscale
-    np.testing.assert_allclose(from_arrays.scale, from_chunks.scale)
+    lengthscales = [f.forecaster.features.basis.lengthscale for f in (from_arrays, from_chunks)]
+    assert lengthscales[0] == lengthscales[1]
+    np.testing.assert_allclose(from_arrays.scales, from_chunks.scales)
 
 
 def test_missing_labels_and_constant_inputs_are_accepted():
@@ -52,7 +58,8 @@ def test_missing_labels_and_constant_inputs_are_accepted():
 
 def test_the_degree_is_small_for_many_inputs():
     x = np.random.default_rng(1).normal(size=(60, 30))
-    assert default_forecaster((x, x[:, 0]), progress=False).features.basis.degree == 1
+    forecaster = default_forecaster((x, x[:, 0]), progress=False)
+    assert forecaster.forecaster.features.basis.degree == 1
 
 
 def test_a_saved_stream_restores_the_default(tmp_path):
@@ -63,13 +70,175 @@ def test_a_saved_stream_restores_the_default(tmp_path):
     assert Live.load(tmp_path / "stream").predict(x[0]) == live.predict(x[0])
 
 
-def test_standardized_features_are_those_of_scaled_inputs():
-    x = np.random.default_rng(2).normal(size=(5, 2))
-    basis = Taylor(inputs=2, degree=3, lengthscale=1.5)
-    shift, scale = np.array([1.0, 2.0]), np.array([3.0, 0.5])
-    features = Standardized(basis, shift, scale).features(jax.numpy.asarray(x))
-    assert (features[:, 0] == 1).all()  # the constant feature
-    np.testing.assert_allclose(features[:, 1:], basis.features((x - shift) / scale))
+def small(shifts, scales, label_shift=0.0):
+    """A forecaster with 1 + C(d + 2, 2) features for d standardized inputs."""
+    features = WithConstant(Taylor(inputs=len(shifts), degree=2, lengthscale=1.5))
+    pkawv = PKAWV(features, 0.1, penalize_current=False)
+    return Standardized(pkawv, np.asarray(shifts, float), np.asarray(scales, float), label_shift)
+
+
+def test_standardized_is_the_forecaster_of_scaled_inputs_and_shifted_labels():
+    x = np.random.default_rng(2).uniform(-4, 4, (150, 2))
+    y = 7 + x[:, 0]
+    forecaster = small([1.0, -2.0], [3.0, 2.5], label_shift=7.0)
+    found, state = prequential(forecaster, (x, y), KEY)
+    z = bounded(jnp.asarray((x - [1.0, -2.0]) / [3.0, 2.5]))
+    expected, inner = prequential(forecaster.forecaster, (z, y - 7), KEY)
+    np.testing.assert_allclose(found.prediction, expected.prediction + 7, rtol=1e-9)
+    np.testing.assert_allclose(state.forecaster.weights, inner.weights, rtol=1e-9)
+
+
+def test_standardized_inputs_are_increasing_and_bounded():
+    z = jnp.linspace(-4, 4, 801)
+    values = np.asarray(bounded(z))
+    inside = np.abs(z) <= 1.5
+    assert (values[inside] == z[inside]).all() and np.abs(values).max() < 3
+    steps = np.diff(values)
+    assert (steps > 0).all() and (steps <= 0.01 + 1e-6).all()  # no jump
+    assert np.abs(bounded(jnp.asarray([-1e30, 1e30]))).tolist() == [3, 3]
+
+
+def test_a_late_input_is_scaled_by_its_first_twenty_differences():
+    random = np.random.default_rng(3)
+    x = np.c_[random.normal(size=300), np.full(300, 5.0)]
+    x[100::2, 1] = 5 + random.uniform(1, 100, 100)
+    y = x[:, 0] + random.normal(size=300)
+    y[110] = np.nan  # does not count
+    forecaster = small([0.0, 5.0], [1.0, 0.0])
+    forecasts, state = prequential(forecaster, (x, y), KEY)
+    late = [t for t in range(100, 300, 2) if t != 110][:20]
+    assert state.varied.tolist() == [20, 20]
+    assert state.scale[1] == np.abs(x[late, 1] - 5).max() / 2
+    # until then the input changes nothing, and then it does
+    constant, _ = prequential(forecaster, (np.c_[x[:, 0], np.full(300, 5.0)], y), KEY)
+    difference = np.abs(np.asarray(forecasts.prediction) - constant.prediction)
+    assert (difference[: late[-1] + 1] == 0).all() and difference[late[-1] + 2] > 0
+    # block by block and one by one
+    for block in (1, 7):
+        other, end = prequential(forecaster, (x, y), KEY, block=block)
+        np.testing.assert_allclose(other.prediction, forecasts.prediction, atol=1e-9)
+        assert end.scale.tolist() == state.scale.tolist()
+    live = Live(forecaster, 2, KEY)
+    for t in range(200):
+        assert abs(live.predict_learn(x[t], y[t]) - forecasts.prediction[t]) < 1e-9
+
+
+def test_standardized_runs_under_vmap_and_in_float32():
+    random = np.random.default_rng(4)
+    x = np.c_[random.normal(size=(4, 100, 1)), random.normal(size=(4, 100, 1)) > 0.5]
+    y = x.sum(2)
+    forecaster = small([0.0, 0.0], [1.0, 0.0])
+
+    def last_prediction(x, y):
+        run = stream(forecaster, forecaster.init(x[0], KEY), x, y, KEY)
+        return run.forecasts.prediction[-1], run.state.scale
+
+    together, scales = jax.jit(jax.vmap(last_prediction))(jnp.asarray(x), jnp.asarray(y))
+    np.testing.assert_allclose(scales, [[1, 0.5]] * 4)
+    for i in range(4):
+        forecasts, state = prequential(
+            forecaster, (x[i].astype(np.float32), y[i].astype(np.float32)), KEY
+        )
+        assert forecasts.prediction.dtype == state.scale.dtype == np.float32
+        assert abs(float(forecasts.prediction[-1]) - float(together[i])) < 1e-3
+
+
+def test_standardized_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="needs a forecaster that takes blocks"):
+        Standardized(online.KernelAWV(kernels.Gaussian(1.0)), np.zeros(1), np.ones(1))
+    x = jnp.zeros(2)
+    for wrong, words in (
+        (small([0.0], [1.0]), "one number for each of the 2 inputs"),
+        (small([0.0, 0.0], [1.0, -1.0]), "scales must be"),
+        (small([np.nan, 0.0], [1.0, 1.0]), "shifts must be finite"),
+        (small([0.0, 0.0], [1.0, 1.0], np.inf), "label_shift must be"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong.init(x, KEY)
+
+
+N_EVENTS = 3_000
+
+
+def events(late):
+    """Inputs [n,2] and labels of which the second input is irrelevant, and `late` from number 750
+    on."""
+    random = np.random.default_rng(5)
+    x = random.normal(size=N_EVENTS)
+    y = np.sin(x) + 0.1 * random.normal(size=N_EVENTS)
+    return np.c_[x, late(random, np.arange(N_EVENTS), np.arange(N_EVENTS) >= 750)], y
+
+
+IRRELEVANT = {
+    "a running number": (lambda r, t, late: t, True),
+    "5, later 5 to 300": (lambda r, t, late: np.where(late, r.uniform(5, 300, N_EVENTS), 5), False),
+    "0, later an hour": (lambda r, t, late: np.where(late, r.integers(0, 24, N_EVENTS), 0), False),
+    "sd 1, later 10": (lambda r, t, late: r.normal(size=N_EVENTS) * np.where(late, 10, 1), True),
+    "mean 0, later 8": (lambda r, t, late: r.normal(size=N_EVENTS) + 8 * late, True),
+    "a time stamp": (lambda r, t, late: 1.6e9 + np.cumsum(r.exponential(30, N_EVENTS)), True),
+    "0, later sd 50": (lambda r, t, late: 50 * r.normal(size=N_EVENTS) * late, False),
+}
+
+
+@pytest.mark.parametrize("name", IRRELEVANT)
+def test_an_irrelevant_input_that_leaves_its_first_range_does_no_harm(name):
+    late, leaves = IRRELEVANT[name]
+    x, y = events(late)
+    forecaster = default_forecaster((x, y), first=500, progress=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        parts = [part for part, _ in prequential(forecaster, chunks(x, y, 1_000), KEY)]
+    # the variance of the noise is 0.01
+    assert np.asarray(parts[2].loss).mean() < 0.012
+    # once over all chunks, and only of an input whose range is known
+    assert len(caught) == leaves
+    assert not leaves or "inputs [1] have left the range" in str(caught[0].message)
+
+
+def test_live_warns_once_of_an_input_that_leaves_its_range():
+    x = np.random.default_rng(6).uniform(-2, 2, (300, 2))
+    beyond = x + np.asarray([0, 20])
+    live = Live(small([0.0, 0.0], [1.0, 1.0]), 2, KEY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        live.learn_many(x, x[:, 0])
+        for row in [*x[:100], *beyond[:24]]:
+            live.predict(row)
+            live.learn(row, row[0])
+    with pytest.warns(UserWarning, match=r"inputs \[1\] have left the range") as caught:
+        live.predict(beyond[0])
+        live.learn_many(beyond, x[:, 0])
+        live.predict_many(beyond)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_labels_in_another_unit_have_exactly_the_predictions_in_this_unit(unit):
+    x, y = examples(400)
+    choices, predictions = [], []
+    for labels in (y, y * unit):
+        forecaster = default_forecaster((x, labels), first=200, progress=False)
+        choices.append((forecaster.forecaster.regularization, forecaster.label_shift / labels[0]))
+        predictions.append(prequential(forecaster, (x, labels), KEY)[0].prediction)
+    assert choices[0] == choices[1]
+    np.testing.assert_array_equal(predictions[0] * unit, predictions[1])
+
+
+@pytest.mark.parametrize("offset, unit", [(1e2, 1), (1e6, 1), (0, 1e-9), (0, 1e9), (1e6, 1e-3)])
+def test_offsets_and_units_change_no_relative_error(offset, unit):
+    random = np.random.default_rng(7)
+    x = random.uniform(-1, 1, (1_500, 2))
+    y = np.sin(3 * x[:, 0]) + x[:, 1] ** 2
+
+    def error(x, y):
+        forecaster = default_forecaster((x, y), first=400, progress=False)
+        loss = np.asarray(prequential(forecaster, (x, y), KEY)[0].loss)
+        return loss[500:].mean() / y.var()
+
+    expected = error(x, y)
+    assert expected < 1e-4
+    assert error(x, y * unit + offset) == pytest.approx(expected, rel=0.1)
+    assert error(x * unit + offset, y) == pytest.approx(expected, rel=0.1)
 
 
 def test_the_represented_share_is_the_squared_length_of_the_features():
