@@ -38,10 +38,10 @@ def default_forecaster(
     Labels are centred by the mean of the first examples, and inputs are standardized by the means
     and standard deviations of the first examples for the whole stream, where values above 1.5
     deviations are compressed to values below 3, and an input that does not vary in the first
-    examples is ignored until 20 labelled examples with other values give it a scale. Such bounded
-    inputs can do little harm, but values far beyond 3 deviations are not distinguished:
-    `prequential` and `Live` warn once of each input that has more than 3 in 25 of 100 consecutive
-    examples. If it matters, make a new forecaster from examples of the new range.
+    examples is ignored until 20 labelled examples with other values give it a scale. So bounded, an
+    irrelevant input does little harm; a relevant one loses accuracy beyond 3 deviations.
+    `prequential` and `Live` warn once of each input that is beyond 3 deviations in 25 of 100
+    consecutive examples: if it matters, make a new forecaster from examples of the new range.
 
     The degree is the largest one from 2 to 8 with at most 300 features, or 1 if there is none.
     Lengthscale and regularization are chosen from a grid by the squared error in the second half of

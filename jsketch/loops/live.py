@@ -59,6 +59,7 @@ class Live:
     key         one key, of the forecaster's random choices
     dtype       dtype of all computations; float: the default dtype of JAX
 
+    All methods warn as `prequential` does of an input that leaves its range, once for each `Live`.
     `learn` replaces `state` and reuses its memory: copy a state to keep it. If an example has
     another shape, a value is not a real number, an input is missing or infinite, or a label is
     infinite, the methods raise ValueError and change nothing. If `learn` or `predict_learn` makes
