@@ -74,6 +74,8 @@ suppress_warnings = ["myst.header", "autosummary.import_cycle"]
 # files of the repository, and the pages of the site that include them
 INCLUDED = {
     "jsketch/THEORY.md": "theory.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
     "experiments/README.md": "papers/experiments.md",
     "results/verdicts.csv": "papers/verdicts.md",
     "experiments/bkb_2019/README.md": "papers/bkb.md",

@@ -24,7 +24,10 @@ _SHARED: dict[str, dict[str, Any]] = {
     "first_seed": dict(type=int, help="the first seed (default %(default)s)"),
     "limit": dict(type=count, help="number of examples, from the first on (default: all)"),
     "reference": dict(type=Path, help="checkout of the authors' code"),
-    "workers": dict(type=count, help="worker processes, one thread each (default %(default)s)"),
+    "workers": dict(
+        type=count,
+        help="processes, one thread each; 1 is this process, with all cores (default %(default)s)",
+    ),
 }
 
 

@@ -85,5 +85,5 @@ def main() -> None:
         f" {best['bbkb_global']} of {options.seeds} runs."
         f"\n\nThe picture {picture} has both regrets against the number of evaluations."
         f"\nNext: scripts/sweep --problem generated --algorithm bbkb_global --grid lengthscale 1 3"
-        " --out my_sweep"
+        " --out out/sweep"
     )

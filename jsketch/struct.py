@@ -36,7 +36,15 @@ from jax.typing import DTypeLike
 
 from jsketch import show
 
-__all__ = ["Settings", "checked_names", "dataclass", "field", "in_dtype", "numbers_in_dtype"]
+__all__ = [
+    "Settings",
+    "checked_names",
+    "child",
+    "dataclass",
+    "field",
+    "in_dtype",
+    "numbers_in_dtype",
+]
 
 Tree = TypeVar("Tree")
 Class = TypeVar("Class", bound=type)
@@ -236,15 +244,27 @@ def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
 
 
 def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
-    """The pytree with its single numbers as arrays, and with all its floating arrays in the
-    `dtype`. Settings that differ only in the type of a number (1, 1.0, np.float32(1)) share
-    compiled programs then."""
+    """The pytree with its real numbers as arrays in the `dtype`, so that settings that differ only
+    in the type of a number (1, 1.0, np.float32(1)) share compiled programs. A single integer is a
+    real number where it is a field of a class of jsketch; a user's class may index with it."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return tree
 
-    def convert(leaf: Any) -> Any:
-        is_number = isinstance(leaf, int | float | np.integer) and not isinstance(leaf, bool)
-        is_floating = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
-        return jnp.asarray(leaf, dtype) if is_number or is_floating else leaf
+    def convert(path: tuple[Any, ...], leaf: Any) -> Any:
+        leaf_dtype = jax.dtypes.result_type(leaf)
+        is_real = jnp.issubdtype(leaf_dtype, jnp.floating)
+        if jnp.issubdtype(leaf_dtype, jnp.integer) and jnp.ndim(leaf) == 0:
+            owner = functools.reduce(child, path[:-1], tree)
+            is_real = type(owner).__module__.startswith("jsketch.")
+        return jnp.asarray(leaf, dtype) if is_real else leaf
 
-    return jax.tree.map(convert, tree)
+    return jax.tree_util.tree_map_with_path(convert, tree)
+
+
+def child(node: Any, key: Any) -> Any:
+    """The child of a pytree at a key of `jax.tree_util`; None for a node of an unknown kind."""
+    if isinstance(key, jax.tree_util.GetAttrKey):
+        return getattr(node, key.name, None)
+    if isinstance(key, jax.tree_util.DictKey):
+        return node[key.key]
+    return node[key.idx] if isinstance(key, jax.tree_util.SequenceKey) else None

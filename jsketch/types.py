@@ -189,7 +189,10 @@ class Algorithm(struct.Settings):
 
     def grow(self, state: Any, capacity: int) -> Any:
         """The same state with a larger capacity for inducing points, or for distinct arms."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} must define grow(state, capacity), because the state has a"
+            " capacity that no longer suffices."
+        )
 
 
 class ArmProblem(Protocol):

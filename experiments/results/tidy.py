@@ -9,11 +9,12 @@ A folder of results holds
     summary.json      configuration, commit, versions, hardware, dtype, seeds, and statistics over
                       the seeds
 
-Three lines draw a figure from the tables:
+Four lines draw a figure from the tables. A mean is NaN where a run of the mean ended early:
 
     curves = tidy.load("results/bbkb_2020/abalone").curves
     ratio = curves[curves.metric == "regret_ratio"]
-    ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
+    mean = lambda values: values.mean(skipna=False)
+    ratio.groupby(["t", "algorithm"], observed=True).value.agg(mean).unstack().plot()
 
 The runs of an unfinished sweep are read from their files, which are in runs/.
 

@@ -66,8 +66,8 @@ def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
         seeds=options.seeds,
         data=data,
         uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
-        run_seconds="wall time of a run without compilation, one thread; processes side by side:"
-        f" {parallel}",
+        run_seconds="wall time of a run without compilation, "
+        + ("one process" if parallel == 1 else f"{parallel} processes of one thread side by side"),
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
     )
 

@@ -57,9 +57,9 @@ def each(
                 process.terminate()
         if isinstance(error, BrokenProcessPool):
             raise ChildProcessError(
-                "a worker process was killed, perhaps because the memory was used up. The finished"
-                " runs are kept, and the same command makes the others; fewer --workers need less"
-                " memory."
+                "a worker process ended: it was killed, perhaps because the memory was used up, or"
+                " it could not start, for the reason that is printed above. The finished runs are"
+                " kept, and the same command makes the others; fewer --workers need less memory."
             ) from error
         raise
     finally:

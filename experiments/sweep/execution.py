@@ -17,7 +17,6 @@ from jsketch.loops.advance import Clock, advance
 from jsketch.loops.runs import warn_of_imprecision
 
 REPORTS = 10  # number of progress reports of a run
-FINAL_NUMBERS = ("final_regret_ratio", "final_simple_regret", "batches", "dictionary_size")
 
 
 class Task(NamedTuple):
@@ -55,20 +54,26 @@ def key(seed: int | jax.Array) -> jax.Array:
 def save(
     job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
 ) -> None:
-    """Writes a finished run; `trace` is None if the run failed because of a non-finite number."""
-    if trace is None:
-        arrays: dict[str, Any] = dict.fromkeys(FINAL_NUMBERS, np.asarray(np.nan))
-        arrays["t"] = np.zeros(0, int)
-    else:
-        arrays = bandit_runs.saved_arrays(trace, job.problem.mean_reward)
-        arrays |= dict(final_simple_regret=np.asarray(np.asarray(trace.regret).min()))
+    """Writes a finished run; `trace` is None if the run failed because of a non-finite number. The
+    curves of a failed run are NaN, so that a mean over seeds cannot leave it out."""
+    saved = _no_trace(job.horizon) if trace is None else trace
+    arrays: dict[str, Any] = bandit_runs.saved_arrays(saved, job.problem.mean_reward)
     arrays |= dict(
+        final_simple_regret=np.asarray(np.asarray(saved.regret).min()),
         failed=np.asarray(trace is None),
         run_seconds=np.asarray(seconds),
         compile_seconds=np.asarray(compile_seconds),
         commit=np.asarray(job.commit),
     )
     store.write_npz(path(job.folder, task), arrays)
+
+
+def _no_trace(horizon: int) -> loops.Trace:
+    """The trace of a run without evaluations."""
+    integers, numbers = np.full(horizon, -1), np.full(horizon, np.nan)
+    # arm, reward, regret, round, batch_size, dictionary_size, width
+    columns: Any = (integers, numbers, numbers, integers, integers, integers, numbers)
+    return loops.Trace(*columns)
 
 
 def execute(job: Job, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:

@@ -77,6 +77,9 @@ def run(sweep: Sweep) -> pd.DataFrame:
     files.check_folder(sweep.out)
     with files.lock_folder(sweep.out):
         record_sweep(sweep, sweep_plan)
+        if missing_tasks(sweep, sweep_plan.tasks):
+            # the tables of a smaller sweep are no longer those of all runs
+            (sweep.out / tidy.PROVENANCE).unlink(missing_ok=True)
         try:
             n_missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
         except KeyboardInterrupt:

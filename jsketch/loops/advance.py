@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from jsketch.bandits.core.sketched import CAPACITY_MULTIPLE
-from jsketch.loops.rollouts import Progress, rollout, start
+from jsketch.loops.rollouts import Progress, continue_run, start, up_to_end
 from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey
 
@@ -59,7 +59,7 @@ def run_segment(
     """Continues the runs of a program from `progress` to evaluation `until`. The other arguments
     are those of `advance`."""
     return _vmap(
-        lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until),
+        lambda bandit, key, progress: continue_run(bandit, problem, key, horizon, progress, until),
         layout,
     )(bandit, keys, progress)
 
@@ -201,7 +201,8 @@ def advance(
         clock.report(n_evaluations - n_reported)
         n_reported = n_evaluations
         if n_evaluations == n_runs * horizon:
-            return progress
+            # only then, because the NaN of a run that ended early would stop `jax_debug_nans`
+            return jax.jit(jax.vmap(up_to_end))(progress) if ended.any() else progress
 
 
 def capacity_of(state: Any, vmapped: bool) -> int:

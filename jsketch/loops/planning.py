@@ -120,7 +120,7 @@ def plan(
         n_evaluations, n_next = t, 2 * n_next
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
-            grown = bandit.grow(progress.state, capacity)
+            grown = advance.grow_states(bandit, progress.state, capacity, "run")
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break

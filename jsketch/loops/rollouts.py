@@ -6,6 +6,7 @@ folded in, so that under one key the noise is the same for all algorithms.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,14 +21,26 @@ from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
-from jsketch.types import ArmProblem, Arms, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
+from jsketch.types import (
+    Algorithm,
+    ArmProblem,
+    Arms,
+    Bandit,
+    Box,
+    BoxOptimizer,
+    BoxQuery,
+    PRNGKey,
+    Query,
+)
 
 TRACE_COLUMNS = 7
 # The capacities of a traced run that has none of its own. Most runs need fewer than the first
 # number of inducing points; a larger first capacity would slow down all of them, and a third stage
-# would compile another copy of the loop. The last one bounds the memory: the matrices of one state
-# have 100 MB in float64, and the width of an enclosing vmap is not known while a run is traced.
+# would compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M]
+# (measured); how many runs an enclosing vmap has is not known while a run is traced, and RUNS of
+# them are to fit into memory.
 CAPACITIES = (512, 2048)
+SQUARES, RUNS = 8, 32
 # evaluations that a CPU samples and records at a time. Few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
@@ -45,8 +58,9 @@ class Roots(NamedTuple):
 @struct.dataclass
 class Trace:
     """The evaluations of a run over arms, [T], or [S, T] over seeds. After the last evaluation of a
-    run that ended early, numbers are NaN and integers are -1, so that no sum or mean over them can
-    be mistaken for a result."""
+    run that ended early, rewards, regrets and widths are NaN, so that no sum or mean over them can
+    be mistaken for a result, and integers are -1: `trace.arm >= 0` are the evaluations made. The
+    reward of a failed evaluation is NaN too, and its arm is not -1."""
 
     arm: Array  # int32
     reward: Array
@@ -85,7 +99,8 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
-    integers, numbers = jnp.full(horizon, -1, jnp.int32), jnp.full(horizon, jnp.nan, dtype)
+    # `rollout` returns NaN after the last evaluation; NaN before it would stop `jax_debug_nans`
+    integers, numbers = jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype)
     # arm, reward, regret, round, batch_size, dictionary_size, width
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -160,11 +175,12 @@ def rollout(
 
     A run of an algorithm with default capacity cannot exceed it if A or `horizon` is at most 2,048:
     no dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
-    and continues with up to 2,048 where these do not suffice. All products have the size of the
-    slots, so that a run that needs few of them is faster with a `capacity` of its own. A run ends
-    early where a capacity that was given, or the last one, is exceeded, where a posterior is not
-    finite, and where the algorithm returns an empty query: `Progress.stopped` is then true, and the
-    trace is NaN from there on (`Trace`).
+    and continues with up to 2,048 where these do not suffice (fewer if 32 runs would not fit into
+    memory). All products have the size of the M slots, and every run of a vmap needs the memory of
+    about 8 matrices [M, M]: a run that needs few slots is faster and smaller with a `capacity` of
+    its own. A run ends early where a capacity that was given, or the last one, is exceeded, where a
+    posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
+    then true, and the trace is NaN from there on (`Trace`).
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -187,12 +203,37 @@ def rollout(
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
     checks.component("the problem", problem, pytree=True)
-    roots = Roots(*jax.random.split(key, 4))
     capacities: tuple[int, ...] = ()
     if progress is None:
         progress = start(algorithm, problem, key, horizon)
         capacities = _capacities(algorithm, progress.state, problem.arms, horizon)
-    until = horizon if until is None else until
+    until = horizon if until is None else jnp.minimum(until, horizon)
+    if not capacities:
+        progress = continue_run(algorithm, problem, key, horizon, progress, until)
+    for capacity in capacities:
+        state = algorithm.grow(progress.state, capacity)
+        progress = replace(progress, state=state, overflow=jnp.zeros((), bool))
+        progress = continue_run(algorithm, problem, key, horizon, progress, until)
+    return up_to_end(progress)
+
+
+def up_to_end(progress: Progress) -> Progress:
+    """The run with a trace that is NaN and -1 from evaluation t on."""
+
+    def cut(column: Array) -> Array:
+        made = jnp.arange(column.shape[0], dtype=jnp.int32) < progress.t
+        is_number = jnp.issubdtype(column.dtype, jnp.floating)
+        return jnp.where(made, column, jnp.asarray(jnp.nan if is_number else -1, column.dtype))
+
+    return replace(progress, trace=jax.tree.map(cut, progress.trace))
+
+
+def continue_run(
+    algorithm: Any, problem: Any, key: PRNGKey, horizon: int, progress: Progress, until: ArrayLike
+) -> Progress:
+    """The run over arms from `progress` to evaluation `until`, at the capacity of its state. The
+    trace has no meaning from evaluation t on (`up_to_end`)."""
+    roots = Roots(*jax.random.split(key, 4))
     mean_reward = problem.mean_reward
     regrets = jnp.max(mean_reward) - mean_reward
 
@@ -219,12 +260,10 @@ def rollout(
             width=info.width,
         )
         exhausted = ~info.overflow & (info.batch_size == 0)
-        # a round that is not applied leaves no evaluations behind
-        made = replace(query, mask=query.mask & ~info.overflow)
         applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=replace(state, domain=None),
-            trace=sequential_vmap(record, p.trace, p.t, made, y, row, regrets),
+            trace=sequential_vmap(record, p.trace, p.t, query, y, row, regrets),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,
             overflow=info.overflow,
@@ -234,25 +273,33 @@ def rollout(
             imprecise=p.imprecise | info.imprecise,
         )
 
-    def to_end(progress: Progress) -> Progress:
-        return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
-
-    if not capacities:
-        return to_end(progress)
-    for capacity in capacities:
-        state = algorithm.grow(progress.state, capacity)
-        progress = to_end(replace(progress, state=state, overflow=jnp.zeros((), bool)))
-    return progress
+    return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
 
 
 def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[int, ...]:
-    """The capacities to which a run grows: none if the state has no capacity, or if the algorithm
-    was given one."""
-    if not hasattr(state, "capacity") or getattr(algorithm, "capacity", None) is not None:
+    """The capacities to which a run grows: none if the state has no capacity, if the algorithm was
+    given one, or if it cannot grow."""
+    if not hasattr(state, "capacity") or _given_capacity(algorithm) is not None:
         return ()
+    if getattr(type(algorithm), "grow", Algorithm.grow) is Algorithm.grow:
+        return ()
+    memory, itemsize = devices.memory(), arms.features.dtype.itemsize
+    most = max(CAPACITIES)
+    if memory is not None:
+        most = min(most, math.isqrt(int(memory / RUNS / (SQUARES * itemsize))))
     # a dictionary has at most one point for each arm, and for each evaluation
-    enough = max(min(arms.count, horizon), state.capacity)
-    return tuple(dict.fromkeys(min(capacity, enough) for capacity in CAPACITIES))
+    enough = min(arms.count, horizon, most)
+    stages = (max(min(capacity, enough), state.capacity) for capacity in CAPACITIES)
+    return tuple(dict.fromkeys(stages))
+
+
+def _given_capacity(algorithm: Any) -> int | None:
+    """The capacity of an algorithm, or of the one that it wraps; None if none was given."""
+    for name in ("capacity", "base", "bandit"):
+        value = getattr(algorithm, name, None)
+        if value is not None:
+            return value if name == "capacity" else _given_capacity(value)
+    return None
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
@@ -288,8 +335,9 @@ class BoxRun:
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
-        y, best = np.asarray(self.y), np.asarray(self.best)[..., -1]
-        values: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
+        y = np.asarray(self.y)
+        best = np.where(np.isfinite(y), y, -np.inf).max(-1)
+        values: dict[str, Any] = dict(evaluations=np.min(np.asarray(self.t)))
         if y.ndim > 1:
             return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
         index = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))

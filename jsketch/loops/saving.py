@@ -24,6 +24,7 @@ import jax
 import numpy as np
 from flax import serialization
 
+from jsketch import struct
 from jsketch.loops.describe import describe, differences
 from jsketch.warn import warn
 
@@ -128,7 +129,7 @@ class RunFile(NamedTuple):
                 raise self.invalid(name, "is not an array")
             owner = template
             for key in path[:-1]:
-                owner = _child(owner, key)
+                owner = struct.child(owner, key)
             in_jsketch = type(owner).__module__.startswith("jsketch.")
             # between compiled rounds on the host, other states may change their shapes and dtypes
             if not in_jsketch and not isinstance(owner, dict) and self.kind != SIMULATED_RUN:
@@ -162,15 +163,6 @@ class RunFile(NamedTuple):
             wrong = wrong[~np.isin(wrong, old) & ~(np.isnan(wrong) & np.isnan(old).any())]
             if wrong.size:
                 raise self.invalid(name, f"has the value {wrong[0]}, {words}")
-
-
-def _child(node: Any, key: Any) -> Any:
-    """The child of a pytree at a key of `jax.tree_util`; None for a node of an unknown kind."""
-    if isinstance(key, jax.tree_util.GetAttrKey):
-        return getattr(node, key.name, None)
-    if isinstance(key, jax.tree_util.DictKey):
-        return node[key.key]
-    return node[key.idx] if isinstance(key, jax.tree_util.SequenceKey) else None
 
 
 def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:

@@ -68,7 +68,7 @@ class Forecasts:
 @struct.dataclass
 class Pass:
     """A pass up to example t. It stops early when a flag is set, except for a forecaster that takes
-    "blocks". From t on, predictions and losses are NaN, and sizes of the dictionary -1."""
+    "blocks"."""
 
     state: Any
     forecasts: Forecasts
@@ -86,7 +86,21 @@ def _empty_pass(state: Any, ys: Array, count: ArrayLike) -> Pass:
     return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
 
 
-def stream(
+def stream(*arguments: Any, **options: Any) -> Pass:
+    """The pass of `continue_pass`, which takes the same arguments. From example t on, where nothing
+    was learned, predictions and losses are NaN, and sizes of the dictionary -1."""
+    run = continue_pass(*arguments, **options)
+    learned = jnp.arange(run.forecasts.loss.shape[0], dtype=jnp.int32) < run.t
+    forecasts = replace(
+        run.forecasts,
+        prediction=jnp.where(learned, run.forecasts.prediction, jnp.nan),
+        loss=jnp.where(learned, run.forecasts.loss, jnp.nan),
+        dictionary_size=jnp.where(learned, run.forecasts.dictionary_size, -1),
+    )
+    return replace(run, forecasts=forecasts)
+
+
+def continue_pass(
     forecaster: Any,
     state: Any,
     xs: Array,
@@ -96,7 +110,8 @@ def stream(
     resume: Pass | None = None,
     block: int = BLOCK,
 ) -> Pass:
-    """The pass over the examples in order; each is predicted and then learned.
+    """The pass over the examples in order; each is predicted and then learned. The forecasts have
+    no meaning from example t on.
 
     forecaster  as in `prequential`
     state       state of the forecaster before the first of these examples; ignored with `resume`
@@ -135,8 +150,7 @@ def stream(
             nonfinite=run.nonfinite | info.nonfinite,
         )
 
-    run = lax.while_loop(_unfinished, step, start)
-    return replace(run, forecasts=_up_to(run.t, run.forecasts))
+    return lax.while_loop(_unfinished, step, start)
 
 
 def _unfinished(run: Pass) -> Array:
@@ -197,23 +211,11 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
 
     start = replace(resume, forecasts=padded)
     run = lax.while_loop(lambda run: any_over_vmap(_unfinished(run)), step, start)
-    forecasts = jax.tree.map(lambda values: values[:-block], run.forecasts)
-    return replace(run, forecasts=_up_to(run.t, forecasts))
-
-
-def _up_to(t: Array, forecasts: Forecasts) -> Forecasts:
-    """The forecasts without those from example t [] on, which were not learned."""
-    learned = jnp.arange(forecasts.loss.shape[0], dtype=jnp.int32) < t
-    return replace(
-        forecasts,
-        prediction=jnp.where(learned, forecasts.prediction, jnp.nan),
-        loss=jnp.where(learned, forecasts.loss, jnp.nan),
-        dictionary_size=jnp.where(learned, forecasts.dictionary_size, -1),
-    )
+    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_stream = partial(jax.jit, static_argnames="block")(stream)
+_stream = partial(jax.jit, static_argnames="block")(continue_pass)
 
 
 @struct.checked_names

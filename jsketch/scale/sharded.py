@@ -108,12 +108,6 @@ class Sharded(Algorithm):
     mesh: Mesh = struct.field(pytree_node=False)  # the devices
     axis: str = struct.field(pytree_node=False, default=AXIS)  # the axis of the mesh
 
-    @property
-    def capacity(self) -> int | None:
-        """The capacity of the algorithm."""
-        capacity: int | None = self.bandit.capacity
-        return capacity
-
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> Any:

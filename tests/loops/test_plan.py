@@ -1,12 +1,14 @@
 """`jsketch.plan`: the time and the memory of a run, from a few of its evaluations."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jsketch
-from jsketch import kernels, problems
+from jsketch import kernels, problems, struct
 from jsketch.bandits import BBKB, GPUCB, Uniform
 from jsketch.loops import advance, planning
 
@@ -46,7 +48,28 @@ def test_the_type_of_a_number_compiles_no_other_program():
         return advance.compiled_programs(), np.asarray(run.trace.arm)
 
     n_programs, arms = programs_after(1.0, 1.0)
-    for number in (1, np.float32(1), np.float64(1), np.int32(1), jnp.asarray(1.0)):
+    for number in (1, np.float32(1), np.float64(1), np.int32(1), jnp.asarray(1)):
         other_programs, other_arms = programs_after(number, number)
         assert other_programs == n_programs, type(number)
         np.testing.assert_array_equal(other_arms, arms)
+
+
+@struct.dataclass
+class OneColumn:
+    """A kernel of one feature, whose number is an integer."""
+
+    column: Any
+
+    def gram(self, x, y):
+        return jnp.exp(-jnp.square(x[:, self.column][:, None] - y[:, self.column][None]))
+
+    def diag(self, x):
+        return jnp.ones(len(x), x.dtype)
+
+
+def test_an_integer_of_a_users_class_remains_an_integer():
+    bandit = BBKB(OneColumn(1), noise_std=1, max_batch=4)
+    key, few_arms = jax.random.key(0), problem(30)
+    run = jsketch.run(bandit, few_arms, key, 6)
+    traced_run = jax.jit(lambda bandit: jsketch.rollout(bandit, few_arms, key, 6))(bandit)
+    np.testing.assert_array_equal(run.trace.arm, traced_run.trace.arm)

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from typing import Any
 
 import chex
 import jax
@@ -16,7 +17,7 @@ from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.contrib import LengthscaleBalancing, MiniGP
 from jsketch.loops.rollouts import start
-from jsketch.types import Evaluations
+from jsketch.types import Algorithm, Evaluations
 
 X = np.linspace(0, 1, 12)[:, None]
 PROBLEM = problems.finite_arms(X, np.sin(5 * X[:, 0]), 0.01)
@@ -77,7 +78,26 @@ def test_a_sweep_with_default_capacity_ends_at_its_horizon(monkeypatch):
         np.testing.assert_allclose(runs.trace.regret[i], single_run.trace.regret)
 
 
-def test_the_default_capacity_of_a_rollout_suffices():
+@struct.dataclass
+class Wrapped(Algorithm):
+    """An algorithm of a user around another one."""
+
+    base: Any
+
+    def init(self, domain, key, *, horizon=None, data=None):
+        return self.base.init(domain, key, horizon=horizon)
+
+    def ask(self, state, key, limit=None):
+        return self.base.ask(state, key, limit)
+
+    def tell(self, state, query, y, key):
+        return self.base.tell(state, query, y, key)
+
+    def grow(self, state, capacity):
+        return self.base.grow(state, capacity)
+
+
+def test_the_default_capacity_of_a_rollout_suffices(monkeypatch):
     """A dictionary has at most one point for each arm and each evaluation."""
 
     def capacity(bandit, n_arms, horizon):
@@ -90,8 +110,14 @@ def test_the_default_capacity_of_a_rollout_suffices():
     assert capacity(bbkb, 3_000, 1_000) == capacity(exact, 3_000, 1_000) == 1_000
     assert capacity(bbkb, 3_000, 10_000) == 2_048  # larger states may not fit into memory
     assert capacity(bbkb.replace(capacity=16), 150, 100) == 16
-    balancing = LengthscaleBalancing(BBKB(kernels.Gaussian(1.0), max_batch=4), (1.0, 0.5))
+    balancing = LengthscaleBalancing(bbkb, (1.0, 0.5))
     assert capacity(balancing, 150, 100) == 100
+    # the capacity of the algorithm that another one wraps is given
+    assert capacity(balancing.replace(base=bbkb.replace(capacity=16)), 150, 100) == 16
+    assert capacity(Wrapped(exact.replace(capacity=600)), 700, 700) == 600
+    assert capacity(Wrapped(exact), 700, 700) == 700
+    monkeypatch.setattr("jsketch.devices.memory", lambda: 32 * 8 * 8 * 100**2)
+    assert capacity(exact, 3_000, 1_000) == 128  # 100 fit into memory, and `init` makes 128
 
 
 def test_a_sweep_that_exceeds_its_capacity_has_no_total():

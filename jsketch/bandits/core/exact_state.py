@@ -69,7 +69,8 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
 
     width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
     # N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and `run`,
-    # `drive` and `rollout` more where a run needs them
+    # `drive` and `rollout` more where a run needs them. `run` and `drive` also enlarge a capacity
+    # that is given
     capacity: int | None = struct.field(pytree_node=False, default=None)
     first_capacity: ClassVar[int] = 128
 

@@ -95,8 +95,8 @@ class SketchState:
     # every `tell` overflows; `init` raises an error instead, unless it is traced
     n_excess_points: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
-    # [], an upper estimate of the changes of `variance` by the inducing points that the rank cut
-    # drops (THEORY 9.2), as of the last refresh from scratch
+    # [], an estimate of the changes of `variance` by the inducing points that the rank cut drops
+    # (THEORY 9.2), as of the last refresh from scratch
     dropping: Array
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
     # [] bool, whether the user chose the inducing arms. The next dictionary is then a fresh draw,

@@ -94,12 +94,6 @@ class LengthscaleBalancing(Algorithm):
     norm_test: bool = struct.field(pytree_node=False, default=False)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("order", "realised", "evidence")}
 
-    @property
-    def capacity(self) -> int | None:
-        """The capacity of the base."""
-        capacity: int | None = self.base.capacity
-        return capacity
-
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> BalancingState:

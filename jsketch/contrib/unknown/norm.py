@@ -97,12 +97,6 @@ class NormDoubling(Algorithm):
 
     base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
 
-    @property
-    def capacity(self) -> int | None:
-        """The capacity of the base."""
-        capacity: int | None = self.base.capacity
-        return capacity
-
     def _base_with(self, norm_bound: Array) -> Any:
         return self.base.replace(norm_bound=norm_bound)
 
