@@ -13,7 +13,7 @@ from jsketch import checks, struct
 from jsketch.loops.streams import is_pair, pairs, stream
 from jsketch.online import PKAWV, Standardized
 from jsketch.online.standardized import ROUNDING
-from jsketch.sketch.taylor import Taylor, WithConstant, basis_size
+from jsketch.sketch.taylor import REACH, Bounded, Taylor, WithConstant, basis_size, bounded
 
 FIRST_EXAMPLES = 1_000
 MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a minute
@@ -35,20 +35,24 @@ def default_forecaster(
     first     int, the number of labelled examples from which the choice is made
     progress  whether the choice is printed to stderr
 
-    Labels are centred by the mean of the first examples, and inputs are standardized by the means
-    and standard deviations of the first examples for the whole stream, where values above 1.5
-    deviations are compressed to values below 3, and an input that does not vary in the first
-    examples is ignored until 20 labelled examples with other values give it a scale. So bounded, an
-    irrelevant input does little harm; a relevant one loses accuracy beyond 3 deviations.
-    `prequential` and `Live` warn once of each input that is beyond 3 deviations in 25 of 100
+    Labels are centred by the mean of the first examples. Inputs are standardized by the means and
+    standard deviations of the first examples for the whole stream, and an input that does not vary
+    in the first examples is ignored until 20 labelled examples with other values give it a scale.
+    The features (`sketch.Bounded`) are Taylor features of all inputs, Taylor features of each
+    input, and the inputs, bounded by 3, 8 and 100 deviations: values above half of a bound are
+    compressed. So bounded, an irrelevant input does little harm; a relevant one loses its
+    interactions beyond 3 deviations, its nonlinear effect beyond 8, and its linear effect beyond
+    100. `prequential` and `Live` warn once of each input that is beyond 3 deviations in 25 of 100
     consecutive examples: if it matters, make a new forecaster from examples of the new range.
 
-    The degree is the largest one from 2 to 8 with at most 300 features, or 1 if there is none.
+    The degree is the largest one from 2 to 8 with at most 300 features, or 1 if there is none; the
+    degree of each input is 8, or less where there would be more than 300 features in all.
     Lengthscale and regularization are chosen from a grid by the squared error in the second half of
-    the first examples: of the pairs within 4% of the least error, the shortest lengthscale, and
-    then the smallest regularization. The choice depends on the labels of the first examples, and
-    therefore their own errors are not those of new examples. Raises ValueError for fewer than 20
-    labelled examples, and FloatingPointError for an infinite label.
+    the first examples, with the features of all inputs only: of the pairs within 4% of the least
+    error, the shortest lengthscale, and then the smallest regularization. The choice depends on the
+    labels of the first examples, and therefore their own errors are not those of new examples.
+    Raises ValueError for fewer than 20 labelled examples, and FloatingPointError for an infinite
+    label.
 
     Example:
 
@@ -65,22 +69,26 @@ def default_forecaster(
     shifts, scales = _moments(np.asarray(xs, float), float(jnp.finfo(xs.dtype).eps))
     degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(dimension, m) <= MAX_FEATURES)
     degree = max(degrees, default=1)
+    # with the linear features at most MAX_FEATURES as well, if this leaves any
+    room = (MAX_FEATURES - basis_size(dimension, degree)) // dimension - 1
+    one_input_degree = min(max(room, 0), MAX_DEGREE)
     labels = np.asarray(ys, float)
     label_shift = float(labels.mean())
     # a power of two, so that labels in another unit have the same errors in units of `label_unit`
     label_unit = 2.0 ** np.floor(np.log2(labels.std())) if labels.std() > 0 else 1.0
 
-    def forecaster(lengthscale: Any, regularization: Any, label_shift: float) -> Standardized:
-        features = WithConstant(Taylor(dimension, degree, lengthscale))
+    def pkawv(features: Any, regularization: Any) -> PKAWV:
         # AWV, penalize_current=True, would shrink predictions towards the mean of the labels
-        pkawv = PKAWV(features, regularization, penalize_current=False)
-        return Standardized(pkawv, shifts, scales, label_shift)
+        return PKAWV(WithConstant(features), regularization, penalize_current=False)
 
+    # with all features, few examples would favour a lengthscale that fits later examples less well
+    deviations = np.where(scales > 0, np.asarray(xs, float) - shifts, 0)
+    z = bounded(jnp.asarray(deviations / np.where(scales > 0, scales, 1), xs.dtype), REACH)
     scaled = jnp.asarray((labels - label_shift) / label_unit, xs.dtype)
 
     def losses(pair: Any) -> Any:
-        candidate, key = forecaster(pair[0], pair[1], 0.0), jax.random.key(0)
-        return stream(candidate, candidate.init(xs[0], key), xs, scaled, key).forecasts.loss
+        candidate, key = pkawv(Taylor(dimension, degree, pair[0]), pair[1]), jax.random.key(0)
+        return stream(candidate, candidate.init(z[0], key), z, scaled, key).forecasts.loss
 
     # only the first one, 1, in float32
     regularizations = REGULARIZATIONS[:1] if xs.dtype == jnp.float32 else REGULARIZATIONS
@@ -101,7 +109,8 @@ def default_forecaster(
             f" labels have the variance {np.var(labels[half:]):.4g}",
             file=sys.stderr,
         )
-    return forecaster(lengthscale, regularization, label_shift)
+    features = Bounded(Taylor(dimension, degree, lengthscale), one_input_degree)
+    return Standardized(pkawv(features, regularization), shifts, scales, label_shift)
 
 
 def _moments(values: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:

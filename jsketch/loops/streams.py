@@ -375,7 +375,7 @@ class RangeWatch:
         self.warned = self.warned | has_left
         if has_left.any():
             warn(
-                f"inputs {np.flatnonzero(has_left).tolist()} have left the range in which the"
+                f"inputs {np.flatnonzero(has_left).tolist()} have left the range in which all"
                 f" features distinguish their values: in {OUTSIDE} of {WINDOW} consecutive examples"
                 f" (up to example {received:,}) they are more than {REACH:g} scales from their"
                 " mean in the first examples. If they matter, make a new forecaster, for example"

@@ -1,10 +1,9 @@
 """A forecaster in standardized units, for inputs and labels of any units.
 
-Taylor features represent the kernel well only near 0, and far from it they all vanish; one input
-that leaves the range of the first examples would then ruin every prediction. A new scale would make
-the learned weights wrong. Hence a standardized input is bounded, and a scale does not change once
-a weight depends on it. An input without a scale counts as 0, where its monomials vanish, so that
-weights that were learned before it has a scale remain right.
+A new scale would make the learned weights wrong. Hence a scale does not change once a weight
+depends on it, and the features have to be of use for inputs that leave the range of the first
+examples (`sketch.Bounded`). An input without a scale counts as 0, where its monomials vanish, so
+that weights that were learned before it has a scale remain right.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from jsketch import checks, struct
 from jsketch.linalg import aligned
 from jsketch.online.base import takes
 from jsketch.precision import one_dtype
+from jsketch.sketch.taylor import REACH
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
 
-LINEAR, REACH = 1.5, 3.0  # `bounded` is the identity up to LINEAR, and below REACH everywhere
 LATE_EXAMPLES = 20  # examples that scale an input whose scale is zero
 ROUNDING = 64  # numbers of an input are equal if they differ by at most this multiple of eps
 
@@ -39,8 +38,7 @@ class StandardizedState:
 @struct.dataclass
 @one_dtype
 class Standardized(Forecaster):
-    """A forecaster of the labels y - label_shift at the inputs z = (x - shift) / scale, where |z|
-    above 1.5 is compressed to values below 3.
+    """A forecaster of the labels y - label_shift at the inputs z = (x - shift) / scale.
 
     An input of scale 0 counts as z = 0 until it has differed from its shift in 20 labelled
     examples; then half of the largest difference is its scale.
@@ -55,7 +53,8 @@ class Standardized(Forecaster):
 
     Example:
 
-        features = sketch.WithConstant(sketch.Taylor(inputs=2, degree=4, lengthscale=2.0))
+        taylor = sketch.Taylor(inputs=2, degree=4, lengthscale=2.0)
+        features = sketch.WithConstant(sketch.Bounded(taylor))
         forecaster = Standardized(PKAWV(features), xs.mean(0), xs.std(0), ys.mean())
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
@@ -147,16 +146,8 @@ class Standardized(Forecaster):
         return z, scale, jnp.minimum(counts[-1], LATE_EXAMPLES)
 
 
-def bounded(z: Array) -> Array:
-    """z up to |z| = 1.5, and beyond it a smooth increasing function with values in (-3, 3)."""
-    width = REACH - LINEAR
-    excess = jnp.abs(z) - LINEAR
-    tail = jnp.sign(z) * (LINEAR + width * jnp.tanh(excess / width))
-    return jnp.where(excess > 0, tail, z)
-
-
 def _standardized(deviations: Array, scale: Array, varied: Array) -> Array:
     """z [...,d]; 0 for an input that has not varied in LATE_EXAMPLES examples."""
     known = aligned(varied >= LATE_EXAMPLES, deviations)
     z = deviations / jnp.where(known, aligned(scale, deviations), 1)
-    return jnp.where(known, bounded(z), 0)
+    return jnp.where(known, z, 0)

@@ -3,6 +3,15 @@
 from jsketch.sketch import bless, dictionary, nystrom
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
-from jsketch.sketch.taylor import Taylor, WithConstant
+from jsketch.sketch.taylor import Bounded, Taylor, WithConstant
 
-__all__ = ["Dictionary", "Nystrom", "Taylor", "WithConstant", "bless", "dictionary", "nystrom"]
+__all__ = [
+    "Bounded",
+    "Dictionary",
+    "Nystrom",
+    "Taylor",
+    "WithConstant",
+    "bless",
+    "dictionary",
+    "nystrom",
+]

@@ -21,6 +21,9 @@ from jsketch import checks, struct
 from jsketch.linalg import aligned
 
 MAX_FEATURES = 20_000
+# bounds of standardized inputs: of all together, of each, and of linear features
+REACH, ONE_INPUT_REACH, LINEAR_REACH = 3.0, 8.0, 100.0
+ONE_INPUT_LENGTHSCALE = 4.0
 
 
 def basis_size(inputs: int, degree: int) -> int:
@@ -90,6 +93,45 @@ class Taylor:
         features = jnp.concatenate(levels)
         assert features.shape[0] == size
         return features.T
+
+
+def bounded(z: Array, reach: float) -> Array:
+    """z up to |z| = reach / 2, and beyond it a smooth increasing function with values in
+    (-reach, reach)."""
+    linear = reach / 2
+    excess = jnp.abs(z) - linear
+    tail = jnp.sign(z) * linear * (1 + jnp.tanh(excess / linear))
+    return jnp.where(excess > 0, tail, z)
+
+
+@struct.dataclass
+class Bounded:
+    """Features of d standardized inputs of any size.
+
+    The Taylor features of all inputs, which are bounded by 3, because one large input makes all of
+    them vanish. Such an input can only harm its own features, which therefore have wider bounds:
+    Taylor features of each input, bounded by 8, and the inputs, bounded by 100. Values above half
+    of a bound are compressed.
+
+    basis   a `Taylor`
+    degree  int, the degree of the Taylor features of each input; 0 for none
+
+    Example:
+
+        features = WithConstant(Bounded(Taylor(inputs=2, degree=4, lengthscale=2.0), degree=8))
+    """
+
+    basis: Any
+    degree: int = struct.field(pytree_node=False, default=8)
+
+    def features(self, x: Array) -> Array:
+        """The features [n, r + d (degree + 1)] of points x [n,d]."""
+        checks.nonnegative_integer(degree=self.degree)
+        one_input = Taylor(1, self.degree, ONE_INPUT_LENGTHSCALE)
+        of_each = one_input.features(bounded(x, ONE_INPUT_REACH).reshape(-1, 1))
+        of_each = of_each[:, 1:].reshape(len(x), -1)  # not the feature of degree 0
+        linear = bounded(x, LINEAR_REACH) / ONE_INPUT_LENGTHSCALE
+        return jnp.concatenate([self.basis.features(bounded(x, REACH)), of_each, linear], axis=1)
 
 
 @struct.dataclass

@@ -10,8 +10,8 @@ import pytest
 from jsketch import Live, chunks, default_forecaster, kernels, online, prequential
 from jsketch.loops.streams import stream
 from jsketch.online import PKAWV, Standardized
-from jsketch.online.standardized import bounded
-from jsketch.sketch import Taylor, WithConstant
+from jsketch.sketch import Bounded, Taylor, WithConstant
+from jsketch.sketch.taylor import bounded
 
 KEY = jax.random.key(0)
 
@@ -38,7 +38,9 @@ def test_the_default_does_not_depend_on_the_chunks_or_on_later_examples(capsys):
     from_arrays = default_forecaster((x, y), progress=False)
     from_chunks = default_forecaster(chunks(x[:1_100], y[:1_100], size=150), progress=False)
     assert capsys.readouterr().err == ""
-    lengthscales = [f.forecaster.features.basis.lengthscale for f in (from_arrays, from_chunks)]
+    lengthscales = [
+        f.forecaster.features.basis.basis.lengthscale for f in (from_arrays, from_chunks)
+    ]
     assert lengthscales[0] == lengthscales[1]
     np.testing.assert_allclose(from_arrays.scales, from_chunks.scales)
 
@@ -59,7 +61,7 @@ def test_missing_labels_and_constant_inputs_are_accepted():
 def test_the_degree_is_small_for_many_inputs():
     x = np.random.default_rng(1).normal(size=(60, 30))
     forecaster = default_forecaster((x, x[:, 0]), progress=False)
-    assert forecaster.forecaster.features.basis.degree == 1
+    assert forecaster.forecaster.features.basis.basis.degree == 1
 
 
 def test_a_saved_stream_restores_the_default(tmp_path):
@@ -71,8 +73,8 @@ def test_a_saved_stream_restores_the_default(tmp_path):
 
 
 def small(shifts, scales, label_shift=0.0):
-    """A forecaster with 1 + C(d + 2, 2) features for d standardized inputs."""
-    features = WithConstant(Taylor(inputs=len(shifts), degree=2, lengthscale=1.5))
+    """A forecaster with 1 + C(d + 2, 2) + 3 d features for d standardized inputs."""
+    features = WithConstant(Bounded(Taylor(inputs=len(shifts), degree=2, lengthscale=1.5), 2))
     pkawv = PKAWV(features, 0.1, penalize_current=False)
     return Standardized(pkawv, np.asarray(shifts, float), np.asarray(scales, float), label_shift)
 
@@ -82,7 +84,7 @@ def test_standardized_is_the_forecaster_of_scaled_inputs_and_shifted_labels():
     y = 7 + x[:, 0]
     forecaster = small([1.0, -2.0], [3.0, 2.5], label_shift=7.0)
     found, state = prequential(forecaster, (x, y), KEY)
-    z = bounded(jnp.asarray((x - [1.0, -2.0]) / [3.0, 2.5]))
+    z = (x - [1.0, -2.0]) / [3.0, 2.5]
     expected, inner = prequential(forecaster.forecaster, (z, y - 7), KEY)
     np.testing.assert_allclose(found.prediction, expected.prediction + 7, rtol=1e-9)
     np.testing.assert_allclose(state.forecaster.weights, inner.weights, rtol=1e-9)
@@ -90,12 +92,12 @@ def test_standardized_is_the_forecaster_of_scaled_inputs_and_shifted_labels():
 
 def test_standardized_inputs_are_increasing_and_bounded():
     z = jnp.linspace(-4, 4, 801)
-    values = np.asarray(bounded(z))
+    values = np.asarray(bounded(z, 3.0))
     inside = np.abs(z) <= 1.5
     assert (values[inside] == z[inside]).all() and np.abs(values).max() < 3
     steps = np.diff(values)
     assert (steps > 0).all() and (steps <= 0.01 + 1e-6).all()  # no jump
-    assert np.abs(bounded(jnp.asarray([-1e30, 1e30]))).tolist() == [3, 3]
+    assert np.abs(bounded(jnp.asarray([-1e30, 1e30]), 3.0)).tolist() == [3, 3]
 
 
 def test_a_late_input_is_scaled_by_its_first_twenty_differences(tmp_path):
@@ -223,6 +225,53 @@ def test_an_irrelevant_input_that_leaves_its_first_range_does_no_harm(name):
     # once over all chunks, and only of an input whose range is known
     assert len(caught) == leaves
     assert not leaves or "inputs [1] have left the range" in str(caught[0].message)
+
+
+def relevant(name):
+    """Inputs [n,3] and labels whose noise has the variance 0.01, or none; they depend on values
+    beyond the range of the first inputs."""
+    random, slopes = np.random.default_rng(8), np.asarray([1, -0.8, 0.4])
+    if name == "no noise":
+        x = random.normal(size=(N_EVENTS, 3))
+        return x, x @ slopes
+    noise = 0.1 * random.normal(size=N_EVENTS)
+    if name == "heavy tails":
+        x = random.standard_t(3, (N_EVENTS, 3))
+        return x, x @ slopes + noise
+    x = random.uniform(-1, 1, (N_EVENTS, 3))
+    x[750:, 0] *= 10 if name == "linear, ten times" else 3
+    effect = x[:, 0] if name == "linear, ten times" else np.sin(3 * x[:, 0])
+    return x, effect + x[:, 1] * x[:, 2] + noise
+
+
+@pytest.mark.parametrize(
+    "name, most",
+    [
+        ("no noise", 1e-6),
+        ("heavy tails", 0.03),
+        ("linear, ten times", 0.015),
+        ("a sine, three times", 0.03),
+    ],
+)
+def test_a_relevant_input_that_leaves_its_first_range_is_learned(name, most):
+    x, y = relevant(name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "inputs .* have left the range")
+        forecaster = default_forecaster((x, y), first=500, progress=False)
+        forecasts, _ = prequential(forecaster, (x, y), KEY)
+    assert np.asarray(forecasts.loss)[-1_000:].mean() < most
+
+
+def test_bounded_features_distinguish_inputs_far_from_zero():
+    z = np.asarray([[0.0, 0.0], [7.0, 0.0], [29.0, 0.0], [1e30, 0.0], [1e30, 1.0]])
+    taylor = Taylor(inputs=2, degree=2, lengthscale=2.0)
+    values = np.asarray(Bounded(taylor, degree=3).features(jnp.asarray(z)))
+    assert values.shape == (5, 6 + 2 * 4) and np.isfinite(values).all()
+    assert (np.abs(np.diff(values, axis=0)).max(1) > 0.1).all()
+    # only the product features of an input at 0 depend on the other one
+    assert (values[:4, [7 + 3, 8 + 3]] == 0).all()
+    # the inputs are the last features, up to a factor
+    np.testing.assert_allclose(values[:2, -2:] * 4, z[:2])
 
 
 def test_live_warns_once_of_an_input_that_leaves_its_range():
