@@ -15,7 +15,8 @@ from jsketch.struct import in_dtype
 
 class Operators:
     """Base class of kernels. k1 + k2 is `Sum(k1, k2)`, k1 * k2 is `Product(k1, k2)`, and 2.0 * k is
-    `Scaled(k, 2.0)`."""
+    `Scaled(k, 2.0)`; `sum` adds a list of kernels. A kernel is divided by a number as 0.5 * k.
+    Raises ValueError for a factor that is an array, complex, negative or not finite."""
 
     # an array of NumPy leaves `number * kernel` to the kernel
     __array_ufunc__ = None
@@ -26,11 +27,17 @@ class Operators:
     def __mul__(self, other: Any) -> Any:
         if checks.is_kernel(other):
             return Product(self, other)
-        is_number = isinstance(other, float | int | np.ndarray | np.generic | Array)
-        return Scaled(self, other) if is_number and not isinstance(other, bool) else NotImplemented
+        is_number = isinstance(other, float | int | complex | np.ndarray | np.generic | Array)
+        is_bool = isinstance(other, bool) or getattr(other, "dtype", None) == np.bool_
+        if not is_number or is_bool:
+            return NotImplemented
+        checks.nonnegative(variance=other)
+        return Scaled(self, other)
 
-    # a kernel on the left that is not of this library
+    # a kernel on the left that is not of this library, or the 0 with which `sum` begins
     def __radd__(self, other: Any) -> Any:
+        if type(other) is int and other == 0:
+            return self
         return Sum(other, self) if checks.is_kernel(other) else NotImplemented
 
     def __rmul__(self, other: Any) -> Any:

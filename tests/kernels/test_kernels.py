@@ -143,6 +143,7 @@ def test_operators_combine_kernels():
         (np.array(2.0) * gaussian, kernels.Scaled(gaussian, np.array(2.0))),
         (jnp.array(2.0) * gaussian, kernels.Scaled(gaussian, jnp.array(2.0))),
         (discrete.MinMax() + gaussian, kernels.Sum(discrete.MinMax(), gaussian)),
+        (sum([gaussian, linear, gaussian]), kernels.Sum(gaussian + linear, gaussian)),
     ]:
         assert jax.tree.structure(combined) == jax.tree.structure(expected)
         x, y = np.abs(X), np.abs(Y)
@@ -151,11 +152,37 @@ def test_operators_combine_kernels():
     for wrong in (
         lambda: gaussian + 1.0,
         lambda: gaussian * "a",
+        lambda: 0.0 + gaussian,
+        lambda: False + gaussian,
         lambda: True * gaussian,
+        lambda: np.True_ * gaussian,
+        lambda: gaussian * np.array(True),
+        lambda: gaussian * jnp.array(True),
         lambda: gaussian + kernels.Gaussian,
     ):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_the_factor_of_a_kernel_is_one_number():
+    """It is checked where it is written, but not while it is traced."""
+    kernel = kernels.Gaussian(0.7)
+    one, real = "variance must be one number; an array", "must be a finite number, at least 0"
+    for factor, words in [
+        (np.ones(2), one),
+        (jnp.ones((1, 1)), one),
+        (1j, real),
+        (np.complex128(1), real),
+        (jnp.array(1j), real),
+        (-1.0, real),
+        (np.nan, real),
+    ]:
+        for multiply in (lambda f: f * kernel, lambda f: kernel * f):
+            with pytest.raises(ValueError, match=words):
+                multiply(factor)
+    factors = jnp.array([0.5, 2.0])
+    diagonals = jax.vmap(lambda factor: (factor * kernel).diag(X))(factors)
+    np.testing.assert_array_equal(diagonals, np.repeat(factors[:, None], len(X), 1))
 
 
 @pytest.mark.parametrize(
