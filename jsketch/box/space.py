@@ -16,16 +16,18 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.types import Box
+from jsketch.types import Box, is_traced
 
 SIDE = 10.0  # the length of the box in each input
 MARGIN = 1e-6  # the least distance of decoded values from open ends, as a share of the range
@@ -64,11 +66,14 @@ class Real:
     open: bool = False
 
     def __post_init__(self) -> None:
-        for end in (self.low, self.high):
+        for name in ("low", "high"):
+            given = getattr(self, name)
+            end = _python_number(given)
             if not _is_number(end) or not math.isfinite(_as_float(end)):
                 raise ValueError(
-                    f"{self.name}: low and high must be finite numbers; {_short(end)} was given."
+                    f"{self.name}: low and high must be finite numbers; {_short(given)} was given."
                 )
+            object.__setattr__(self, name, end)
         _check_range(self, log_allowed=self.low > 0, log_condition="low > 0")
         if self.log and float(self.low) < sys.float_info.min:
             raise ValueError(
@@ -102,15 +107,16 @@ class Real:
 
     def encode(self, value: Any) -> float:
         """The point of [0,1] that decodes to the value. Raises ValueError outside the range."""
-        is_inside = _is_number(value) and (
-            self.low < value < self.high if self.open else self.low <= value <= self.high
+        number = _python_number(value)
+        is_inside = _is_number(number) and (
+            self.low < number < self.high if self.open else self.low <= number <= self.high
         )
         if not is_inside:
             ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
             raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
         low, high = self._ends()
         # without the divisions by 2, the difference of large floats would overflow
-        return self._clip((self._scale(value) / 2 - low / 2) / (high / 2 - low / 2))
+        return self._clip((self._scale(number) / 2 - low / 2) / (high / 2 - low / 2))
 
     def _ends(self) -> tuple[float, float]:
         return self._scale(self.low), self._scale(self.high)
@@ -139,14 +145,19 @@ class Integer:
     log: bool = False
 
     def __post_init__(self) -> None:
-        for end in (self.low, self.high):
+        for name in ("low", "high"):
+            given = getattr(self, name)
+            end = _python_number(given)
             if not _is_integer(end):
-                raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
+                raise ValueError(
+                    f"{self.name}: low and high must be integers; {given!r} was given."
+                )
             if not math.isfinite(2 * _as_float(end)):
                 raise ValueError(
                     f"{self.name}: low and high must lie between -2^1023 and 2^1023, the range of"
                     f" float64; {_short(end)} was given."
                 )
+            object.__setattr__(self, name, end)
         _check_range(self, log_allowed=self.low >= 1, log_condition="low >= 1")
         if self.log:
             low, high = self._log_ends()
@@ -168,14 +179,15 @@ class Integer:
     def encode(self, value: Any) -> float:
         """A point of the value's interval; without log, the middle. Raises ValueError unless the
         value is an integer from low to high."""
-        if not _is_integer(value) or not self.low <= value <= self.high:
+        number = _python_number(value)
+        if not _is_integer(number) or not self.low <= number <= self.high:
             raise ValueError(
                 f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
             )
         if self.log:
             low, high = self._log_ends()
-            return (math.log(int(value)) - low) / (high - low)
-        return (int(value) - int(self.low) + 0.5) / self.count
+            return (math.log(int(number)) - low) / (high - low)
+        return (int(number) - int(self.low) + 0.5) / self.count
 
     @property
     def count(self) -> int:
@@ -342,6 +354,15 @@ def _from_range(name: str, value: Any) -> Hyperparameter:
         f'{name}: a range is (low, high), with int for integers and "log" for a logarithmic scale'
         f' after them, such as (1, 100, int, "log"), or a list of choices; {value!r} was given.'
     )
+
+
+def _python_number(value: Any) -> Any:
+    """A Decimal, a number of JAX or an array without axes as a number of Python; other values are
+    unchanged."""
+    if isinstance(value, Decimal):
+        return math.nan if value.is_snan() else float(value)
+    is_array = isinstance(value, np.ndarray | jax.Array) and not is_traced(value)
+    return value.item() if is_array and value.ndim == 0 else value
 
 
 def _is_number(value: Any) -> bool:

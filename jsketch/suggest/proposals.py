@@ -138,11 +138,13 @@ class SpaceDomain:
 class ListDomain:
     """The indices of a list. Its candidates are dicts or tuples of one length, numbers, texts, or
     the rows of an array or a DataFrame. A part whose values are all numbers, or all dates, is a
-    number (`numbers_of`); other parts are categories."""
+    number (`numbers_of`); other parts are categories. Raises ValueError for a missing value of a
+    DataFrame and for NaN; None in a list is one of the categories."""
 
     def __init__(self, candidates: Any):
+        if hasattr(candidates, "isna"):
+            _check_present(candidates)
         if hasattr(candidates, "columns"):
-            _check_frame(candidates)
             candidates = candidates.to_dict("records")
         self.space = list(candidates)
         if not self.space:
@@ -172,15 +174,15 @@ class ListDomain:
         return self.space[int(point)]
 
 
-def _check_frame(frame: Any) -> None:
-    """Raises ValueError for a column of numbers or dates of a DataFrame with a missing value, which
-    pandas would return as None."""
-    for name, dtype in frame.dtypes.items():
-        for row in np.flatnonzero(frame[name].isna() & (dtype.kind in "iufmM")):
-            raise ValueError(
-                f"candidates must have no missing values; the value of row {row} in column"
-                f" {name!r} is missing."
-            )
+def _check_present(table: Any) -> None:
+    """Raises ValueError for a missing value in a DataFrame, a Series or an array of pandas,
+    in a column of any dtype, because pandas returns it as None, NaN, NaT or NA."""
+    for row, *column in np.argwhere(np.asarray(table.isna())):
+        where = f" in column {table.columns[column[0]]!r}" if column else ""
+        raise ValueError(
+            f"candidates must have no missing values; the value of row {row}{where} is missing."
+            " Fill it in, with a text such as 'none' if it is a category."
+        )
 
 
 def _parts_by_name(candidate: Any) -> dict[Any, Any]:
@@ -218,6 +220,11 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             columns.append(Columns("numbers", 1))
         elif any(getattr(value, "ndim", 0) for value in values):
             raise ValueError(f"part {name!r} of a candidate is an array: use numbers or texts.")
+        elif any(isinstance(value, float) and np.isnan(value) for value in values):
+            bad = next(i for i, v in enumerate(values) if isinstance(v, float) and np.isnan(v))
+            raise ValueError(
+                f"candidates must have no missing values; part {name!r} of candidate {bad} is nan."
+            )
         else:
             try:  # the index of the first value that is equal to v
                 index_of = {v: i for i, v in reversed(list(enumerate(values)))}
@@ -314,7 +321,8 @@ def domain_of(space: Any) -> Domain:
     """The domain of a space or a list. Raises ValueError for other arguments."""
     if isinstance(space, Space):
         return SpaceDomain(space)
-    if isinstance(space, str | dict | type) or not hasattr(space, "__len__"):
+    is_list = hasattr(space, "__len__") and getattr(space, "ndim", 1) > 0
+    if isinstance(space, str | dict | type) or not is_list:
         raise ValueError(
             "space must be a Space, such as Space(depth=(1, 12, int)), or a list of candidates;"
             f" {space!r} was given."

@@ -145,7 +145,9 @@ def minimize(
     space        a `Space`, or a list of candidates: numbers, texts, or dicts or tuples of numbers
                  and texts; or the rows of an array or a DataFrame. f gets the element itself.
                  Numbers and dates of any type are ordered, and so are texts that are all numbers
-                 ("0.1", but not "007"); all other values are categories (`proposals.numbers_of`)
+                 ("0.1", but not "007"); all other values are categories (`proposals.numbers_of`).
+                 An ordered categorical of pandas is a category too; its codes are ordered numbers.
+                 A DataFrame must have no missing values; None in a list is a category
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
     batch        int, number of evaluations that are chosen together and run in parallel
     workers      "threads", or "processes" if f spends its time in Python code, or runs programs of

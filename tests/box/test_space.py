@@ -2,9 +2,11 @@
 
 import math
 import sys
+from decimal import Decimal
 from itertools import pairwise
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rows import check_refusals
@@ -79,6 +81,11 @@ INVALID_CALLS = [
     (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
     (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
     (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
+    (lambda: Real("r", Decimal("1e400"), 1), "must be finite numbers; Decimal.'1E.400'"),
+    (lambda: Real("r", Decimal("sNaN"), 1), "must be finite numbers; Decimal.'sNaN'"),
+    (lambda: Real("r", jnp.array(True), 1), "must be finite numbers; Array.*True"),
+    (lambda: Real("r", 0, jnp.ones(1)), "must be finite numbers; Array"),
+    (lambda: Integer("n", jnp.float32(1), 2), "low and high must be integers; Array.1"),
     (lambda: Real("r", 0, 1, log=True), "a logarithmic scale needs low > 0; 0"),
     (lambda: Integer("n", 3, 3), "n: low must be below high; low = 3, high = 3"),
     (lambda: Integer("n", 1, 2.5), "low and high must be integers; 2.5"),
@@ -139,6 +146,24 @@ def test_ranges_by_name_are_hyperparameters():
         Category("loss", ("a", None)),
         Integer("big", 1, 99, log=True),
     )
+
+
+@pytest.mark.parametrize("kind", [Decimal, jnp.float32, jnp.asarray, np.float32, np.array])
+def test_ends_may_be_numbers_of_any_type(kind):
+    """The space is the one with numbers of Python, and so are decoded and encoded values."""
+    space = Space(x=(kind(0), kind(2)), log=(kind(1), kind(4), "log"))
+    expected = Space(x=(0, 2), log=(1, 4, "log"))
+    assert space == expected
+    values = dict(x=kind(1), log=kind(2))
+    np.testing.assert_allclose(space.encode(values), [5, 5])
+    assert space.decode(np.array([5, 5])) == expected.decode(np.array([5, 5]))
+    assert [type(value) for value in space.decode(np.array([5, 5])).values()] == [float, float]
+
+
+def test_ends_of_integers_may_be_arrays_without_axes():
+    for kind in (jnp.int32, np.array):
+        space = Space(n=(kind(1), kind(4), int))
+        assert space == Space(n=(1, 4, int)) and space.encode(dict(n=kind(2))) == 3.75
 
 
 def test_integers_on_a_logarithmic_scale():

@@ -214,6 +214,22 @@ CATEGORIES = {
 }
 
 
+# columns of all dtypes with a missing value in row 1
+GAPS = [
+    *(pd.array([1, None, 2], dtype=dtype) for dtype in ("Int64", "Float64")),
+    pd.array(["x", None, "y"], dtype="string"),
+    pd.array([True, None, False], dtype="boolean"),
+    pd.Categorical(["x", None, "y"]),
+    pd.to_datetime(["2026-01-01", None, "2026-01-02"]),
+    np.array(["x", None, "y"], object),
+    np.array([1, None, 2.5], object),
+    np.array([1.0, np.nan, 2.5]),
+]
+TABLES_WITH_GAPS = [
+    kind(gap) for gap in GAPS for kind in (pd.Series, lambda x: pd.DataFrame({"a": x}))
+]
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_and_dates_of_any_type_are_ordered(name):
     """f gets the object of the list."""
@@ -229,6 +245,14 @@ def test_other_values_are_categories(name):
     domain = proposals.domain_of(CATEGORIES[name])
     n_different = 3 if len(CATEGORIES[name]) == 3 and "bools" not in name else 2
     assert domain.columns == (Columns("category", n_different),)
+
+
+def test_ordered_categoricals_are_categories_and_their_codes_are_numbers():
+    sizes = pd.Categorical(["S", "M", "L"], categories=["S", "M", "L"], ordered=True)
+    for table in (pd.Series(sizes), pd.DataFrame(dict(a=sizes))):
+        assert proposals.domain_of(table).columns == (Columns("category", 3),)
+    domain = proposals.domain_of(sizes.codes)
+    np.testing.assert_array_equal(domain.library.features, [[0], [0.5], [1]])
 
 
 def test_many_rows_of_a_jax_array_are_candidates():
@@ -335,7 +359,10 @@ def test_mistakes_are_refused():
         (loss, ["1e999", "1"], {}, "finite; part 0 of candidate 0 is '1e999'"),
         (loss, np.array(["2026", "NaT"], "M8[D]"), {}, "finite; part 0 of candidate 1 is .*NaT"),
         (loss, [pd.Timestamp(0), pd.NaT], {}, "no missing values; part 0 of candidate 1 is NaT"),
-        (loss, pd.DataFrame(dict(a=pd.array([1, None]))), {}, "of row 1 in column 'a' is missing"),
+        *((loss, table, {}, "no missing values; the value of row 1") for table in TABLES_WITH_GAPS),
+        (loss, ["a", np.nan], {}, "no missing values; part 0 of candidate 1 is nan"),
+        (loss, np.array(3.0), {}, "space must be a Space, .* or a list of candidates; array.3"),
+        (loss, jnp.array(3.0), {}, "space must be a Space, .* or a list of candidates; Array.3"),
         (
             loss,
             [DAY, DAY.replace(tzinfo=datetime.UTC)],
