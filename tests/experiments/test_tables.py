@@ -118,26 +118,30 @@ def test_wrong_libraries_are_refused(tmp_path, edit, kinds, words):
 
 
 NUMBERING = (
-    "run,new_index,index,Trial,Exp,exp_no,Experiment No.,Sample ID,Rxn,Well,priority,RunOrder"
+    "run,new_index,index,Trial,Exp,exp_no,Experiment No.,Sample ID,Rxn,Well,priority,RunOrder,"
+    "Number,batch_num,Nummer,Entry No"
 )
 
 
 def test_conditions_that_number_the_rows_are_mentioned(tmp_path):
-    """They increase from row to row, or all differ below a name such as Run."""
+    """They increase by 1 from row to row, or all differ below a name such as Run."""
 
     def notes(name, cells, **options):
         rows = [f"{cell},DMF,{heat}" for cell, heat in zip(cells, [60, 80, 60, 90], strict=True)]
-        text = "\n".join([f"{name},solvent,T", *rows, f"{cells[-1] + 1},MeCN,60"])
+        text = "\n".join([f"{name},solvent,T", *rows, f"{2 * cells[-1] - cells[-2]},MeCN,60"])
         found = read(tmp_path, text, roles=tables.Roles(id=None, **options)).notes
         return [note for note in found if "number the rows" in note]
 
     for name in NUMBERING.split(","):
-        for cells in ([1, 2, 3, 4], [3, 1, 2, 4]):
+        for cells in ([1, 2, 3, 4], [3, 1, 2, 4], [9, 8, 7, 6], [10, 20, 30, 40]):
             words = (
                 f"the condition '{name}' seems to number the rows; if so, --ignore \"{name}\" lea"
             )
             assert [words in note for note in notes(name, cells)] == [True], name
-    assert notes("heat", [5, 7, 8, 20]) and not notes("heat", [5, 8, 7, 20])
+    assert notes("heat", [5, 6, 7, 8]) and not notes("heat", [5, 8, 7, 20])
+    for cells in ([20, 40, 60, 80], [5, 7, 8, 20], [8, 7, 6, 5]):
+        assert not notes("heat", cells), cells
+    assert not notes("Number of cycles", [10, 20, 30, 40])
     assert not notes("heat", [0.5, 1.25, 2.5, 3.0]) and not notes("Run", [1, 1, 2, 2])
     assert not notes("no", [1, 2, 3, 4]) and not notes("Run", [1, 2, 3, 4], ignored=["Run"])
     two = read(tmp_path, "run,exp,T\n1,1,60\n2,2,80\n3,3,60\n", roles=tables.Roles(id=None))

@@ -31,10 +31,10 @@ ROW_IDS = "row"  # the name of ids that are numbers of rows
 MIN_IDS = 3  # in a shorter table, words that all differ may be a category and not ids
 # words in the names of columns that number the rows
 NUMBERING_WORDS = (
-    "exp", "experiment", "id", "idx", "index", "iteration", "no", "nr", "order", "priority", "rank",
-    "row", "run", "rxn", "reaction", "sample", "trial", "well", "#"
+    "exp", "experiment", "id", "idx", "index", "iteration", "no", "nr", "num", "number", "nummer",
+    "order", "priority", "rank", "row", "run", "rxn", "reaction", "sample", "trial", "well", "#"
 )  # fmt: skip
-MIN_NUMBERED = 4  # in a shorter table, increasing numbers may be conditions
+MIN_NUMBERED = 4  # in a shorter table, consecutive numbers may be conditions
 SMILES = "smiles"  # a column whose name contains this word, in any case, may hold molecules
 # cells of a column of values, in lower case, that mean "not measured" or "failed"
 UNMEASURED_WORDS = (
@@ -538,8 +538,8 @@ def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
 
 def _note_on_numbering(table: Table, names: Sequence[str]) -> list[str]:
     """A sentence in a list on those of the columns that seem to number the rows, unless they are
-    all conditions; [] otherwise. Their whole numbers increase from row to row, or all differ below
-    a name such as `Run`."""
+    all conditions; [] otherwise. Their whole numbers increase by 1 from row to row, or all differ
+    below a name such as `Run`, but not `Number of cycles`."""
     found = []
     for name in names:
         values = table.parse(name).values
@@ -547,8 +547,9 @@ def _note_on_numbering(table: Table, names: Sequence[str]) -> list[str]:
             continue
         steps = np.diff(values)
         words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#", name)
-        has_word = any(word.casefold() in NUMBERING_WORDS for word in words)
-        increases = (steps > 0).all() and len(values) >= MIN_NUMBERED
+        words = [word.casefold() for word in words]
+        has_word = "of" not in words and any(word in NUMBERING_WORDS for word in words)
+        increases = (steps == 1).all() and len(values) >= MIN_NUMBERED
         if increases or (has_word and len(np.unique(values)) == len(values)):
             found.append(name)
     if not found or len(found) == len(names):
