@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+FIRST_ROW = 2  # the header is row 1
 BLOCK = 2**20  # number of bytes that are read at a time
 LONGEST_LINE = 64 * BLOCK  # in bytes; a longer one is not text
 LONGEST_CELL = 4 * BLOCK  # in bytes; a quotation mark of a longer one is not closed
@@ -32,11 +33,18 @@ LONGEST_HEADER = 2**16  # number of characters in which the separator is looked 
 _NO_SEPARATOR = "\x1f"  # a character that no text contains
 # Excel shows these in place of a value that it cannot compute
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+# cells without a number, which pandas reads as missing too
+MISSING = (
+    "", "NA", "N/A", "n/a", "#NA", "#N/A N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null",
+    "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", *EXCEL_ERRORS
+)  # fmt: skip
 # names by which pandas replaces a missing one in a CSV file and in a Parquet file
 _PLACEHOLDER = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
 DATE = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*|\d{1,2}:\d{2}(?::\d{2})?"
 )
+# a first line in which Excel names the separator
+_SEPARATOR_LINE = re.compile(r'"?sep=(?P<separator>[,;\t])"?\n')
 _TOO_MANY_CELLS = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 
 Rows = TypeVar("Rows", bound=Sized)
@@ -49,7 +57,6 @@ class CsvFile:
     path: Path
     names: list[str]  # of the columns, without surrounding spaces
     separator: str
-    header_row: int  # 1, unless rows above it are empty
     _header_lines: int  # number of lines up to the end of the header
 
     def read(self, parse: Callable[[int, bytes], Rows]) -> Iterator[tuple[int, bytes, Rows]]:
@@ -58,7 +65,7 @@ class CsvFile:
         with more cells than the header, an open quotation mark, and bytes that are not text."""
         import pandas as pd
 
-        row, held = self.header_row + 1, b""
+        row, held = FIRST_ROW, b""
         for _, lines in _without_lines(_blocks(self.path), self._header_lines):
             block = held + lines
             try:
@@ -145,21 +152,27 @@ class CsvFile:
 
 def open_csv(path: Path, needed: Collection[Any] = ()) -> CsvFile:
     """The file, whose separator (comma, semicolon or tab) is the one with which the header has the
-    most of the `needed` names. Raises ValueError for an empty file and for bytes that are not
-    text."""
+    most of the `needed` names. As in Excel, a first line such as `sep=;` determines the separator
+    and is no row. Raises ValueError for an empty file, for an empty first row and for bytes that
+    are not text."""
     _, block = next(_blocks(path), (1, b""))
     text = block.decode()
-    body = text.lstrip("\r\n ")
-    n_blank = text[: len(text) - len(body)].count("\n")
-    separator = _separator_of(body, needed)
-    reader = csv.reader(io.StringIO(body), **_dialect(separator))
+    line = _SEPARATOR_LINE.match(text)
+    text = text if line is None else text[line.end() :]
+    separator = _separator_of(text, needed) if line is None else line["separator"]
+    reader = csv.reader(io.StringIO(text), **_dialect(separator))
     try:
         names = [name.strip() for name in next(reader, [])]
     except csv.Error as error:
-        raise ValueError(f"{path}, row {n_blank + 1}: {error}.") from error
+        raise ValueError(f"{path}, row 1: {error}.") from error
     if not any(names):
-        raise ValueError(f"{path}, row {n_blank + 1}: it is empty; it needs the column names.")
-    return CsvFile(path, names, separator, n_blank + 1, n_blank + reader.line_num)
+        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
+    return CsvFile(path, names, separator, reader.line_num + (line is not None))
+
+
+def header_of(path: Path) -> str:
+    """The location of the names of the columns, for an error message."""
+    return str(path) if path.suffix.lower() in (".parquet", ".pq") else f"{path}, row 1"
 
 
 def is_unnamed(name: str) -> bool:
@@ -167,25 +180,26 @@ def is_unnamed(name: str) -> bool:
     return name == "" or _PLACEHOLDER.fullmatch(name) is not None
 
 
-def check_names(path: Path, names: Sequence[str], cure: str, used: Collection[str] = ()) -> None:
+def check_names(header: str, names: Sequence[str], cure: str, used: Collection[str] = ()) -> None:
     """Raises ValueError for a column without a name, such as the index that pandas writes, and for
     repeated names. The columns `used`, which an option names, may have any name, but only once.
-    `cure` ends the sentence on a column without a name."""
+    The sentence begins with `header`, the location of the names; that on a column without a name
+    ends with `cure`."""
     for number, name in enumerate(names, 1):
         if name in used or not is_unnamed(name):
             continue
         origin = f" ('{name}' is how pandas calls such a column)" if name else ""
-        raise ValueError(f"{path}, row 1: column {number} has no name{origin}; {cure}.")
-    check_distinct(path, names)
+        raise ValueError(f"{header}: column {number} has no name{origin}; {cure}.")
+    check_distinct(header, names)
 
 
-def check_distinct(path: Path, names: Sequence[str], used: Collection[str] | None = None) -> None:
+def check_distinct(header: str, names: Sequence[str], used: Collection[str] | None = None) -> None:
     """Raises ValueError if one of the columns `used`, or of all columns, has the name of another
-    one."""
+    one; `header` as in `check_names`."""
     for name, count in Counter(names).items():
         if count > 1 and (used is None or name in used):
             raise ValueError(
-                f"{path}, row 1: there are {count} columns '{name}'; their names must differ."
+                f"{header}: there are {count} columns '{name}'; their names must differ."
             )
 
 
@@ -252,13 +266,11 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bool, bool]]:
     """(bytes, whether they are the first, whether they are the last) of parts of a file. UTF-16 is
     converted to UTF-8 with a byte order mark. Raises ValueError for a damaged file."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
-    n_bytes, utf16 = 0, None
+    is_first, utf16 = True, None
     with opened(path, "rb") as file:
         while True:
-            is_first = n_bytes == 0
             try:
                 raw = file.read(BLOCK)
-                n_bytes += len(raw)
                 if is_first and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                     utf16 = codecs.getincrementaldecoder("utf-16")()
                 is_last = not raw
@@ -266,10 +278,11 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bool, bool]]:
                     raw = utf16.decode(raw, final=is_last).encode()
                     raw = codecs.BOM_UTF8 + raw if is_first else raw
             except (EOFError, UnicodeError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path} is damaged after byte {n_bytes}: {error}.") from error
+                raise ValueError(f"{path} is damaged: {error}.") from error
             yield raw, is_first, is_last
             if is_last:
                 return
+            is_first = False
 
 
 def _in_utf8(path: Path, line: int, block: bytes, encoding: str) -> tuple[bytes, str]:

@@ -56,7 +56,9 @@ def chunks(
 
     A CSV file is text in UTF-8, UTF-16 or cp1252, also compressed (.csv.gz). Cells are numbers,
     with decimal commas too if all of them have it, True or False (1 or 0), or missing: empty, NA,
-    NaN, null or None. Empty rows are skipped. An index of pandas without a name is not an input.
+    NaN, null or None. The first row has the names of the columns, below a line such as `sep=;` if
+    there is one. Empty rows below the names are skipped. An index of pandas without a name is not
+    an input.
 
     Raises ValueError for shapes that do not fit, an empty stream, a size below 1, columns that do
     not exist, have no name (if inputs is None), have the name of another one or are not numbers,

@@ -16,15 +16,18 @@ from jsketch import csv_files
 Pair = tuple[Any, Any]  # (xs, ys)
 MAX_QUOTED = 5  # largest number of columns in an error message
 PARQUET_ROWS = 65_536  # number of rows of a Parquet file that are read at a time
-# cells without a number, which pandas reads as missing too
-MISSING = (
-    "", "NA", "N/A", "n/a", "#NA", "#N/A N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null",
-    "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", *csv_files.EXCEL_ERRORS
-)  # fmt: skip
-DATES_TO_NUMBERS = (
-    "pandas computes days from it by (pandas.to_datetime(column) - pandas.Timestamp(2000, 1, 1)) /"
-    " pandas.Timedelta(days=1)"
+# how pandas converts a column of dates, times or durations to numbers, for messages
+_DATES = (
+    "pandas computes days from it by (pandas.to_datetime(column, {}utc=True) -"
+    " pandas.Timestamp(2000, 1, 1, tz='UTC')) / pandas.Timedelta(days=1)"
 )
+DATES = _DATES.format("")
+DATES_BY_DAY = (
+    _DATES.format("dayfirst=True, ")
+    + ", without dayfirst=True if the month comes first, or with the argument format of to_datetime"
+)
+HOURS = "pandas computes hours from it by {} / pandas.Timedelta(hours=1)"
+_TIME = re.compile(r"([+-]?\d+ days?,? )?[+-]?\d{1,2}:\d{2}(?P<seconds>:\d{2}(\.\d+)?)?")
 _NUMBER = {
     mark: re.compile(
         rf"[-+]?(([0-9]+[{mark}]?[0-9]*|[{mark}][0-9]+)(e[-+]?[0-9]+)?|inf(inity)?)", re.IGNORECASE
@@ -77,6 +80,7 @@ class _Columns(NamedTuple):
     ) -> _Columns:
         """The columns `inputs`, or all others, and `target`. Raises ValueError for a column that
         is missing or repeated, and if inputs is None for a column without a name."""
+        header = csv_files.header_of(path)
         listed = ", ".join(names)
         if target is None:
             raise ValueError(f"target must be the column of the labels, one of {listed} in {path}.")
@@ -95,9 +99,9 @@ class _Columns(NamedTuple):
             )
         if inputs is None:
             named = [name for name in others if not csv_files.is_unnamed(name)]
-            cure = f"name it, or name the inputs with {_choice(named)}"
-            csv_files.check_names(path, names, cure, used=[target])
-        csv_files.check_distinct(path, names, [target, *chosen])
+            cure = f"name it, or name the inputs with {_choice(named)}" if named else "name it"
+            csv_files.check_names(header, names, cure, used=[target])
+        csv_files.check_distinct(header, names, [target, *chosen])
         if not chosen:
             raise ValueError(f"{path} has no column besides the target {target}.")
         used = [*chosen, target]
@@ -125,7 +129,7 @@ def _read_csv(file: csv_files.CsvFile, columns: _Columns) -> Iterator[Pair]:
 
     def parse(first_row: int, block: bytes) -> Any:
         nonlocal mark
-        options = dict(na_values=MISSING, keep_default_na=False)
+        options = dict(na_values=csv_files.MISSING, keep_default_na=False)
         table = file.frame(block, decimal=mark or ".", **options)
         if mark or all(table[i].dtype.kind in "biu" for i in columns.positions):
             return table
@@ -175,7 +179,7 @@ def _numbers(words: Any, mark: str) -> tuple[np.ndarray, np.ndarray]:
     is_number = words.str.fullmatch(_NUMBER[mark]).to_numpy(bool)
     numbers[is_number] = words[is_number].str.replace(mark, ".").astype(float)
     numbers[lowered == "true"], numbers[lowered == "false"] = 1.0, 0.0
-    return numbers, np.isnan(numbers) & ~words.isin(MISSING).to_numpy()
+    return numbers, np.isnan(numbers) & ~words.isin(csv_files.MISSING).to_numpy()
 
 
 def _fault(word: str, mark: str) -> str:
@@ -184,8 +188,14 @@ def _fault(word: str, mark: str) -> str:
         if mark:
             return f"{word!r} does not have the decimal mark {mark!r} of the file"
         return f"{word!r} has a decimal comma, or a comma between thousands"
+    time = _TIME.fullmatch(word)
+    if time:
+        cells = "column" if time["seconds"] else "column + ':00'"
+        cure = HOURS.format(f"pandas.to_timedelta({cells})")
+        return f"{word!r} is a time or a duration and not a number; {cure}"
     if csv_files.DATE.fullmatch(word):
-        return f"{word!r} is a date or a time and not a number; {DATES_TO_NUMBERS}"
+        cure = DATES if re.match(r"\d{4}-", word) else DATES_BY_DAY
+        return f"{word!r} is a date and not a number; {cure}"
     return f"{word!r} is not a number"
 
 
@@ -250,7 +260,7 @@ def _read_parquet(path: Path, columns: _Columns) -> Iterator[Pair]:
                 yield np.stack(numbers[:-1], 1), numbers[-1]
                 n_rows += len(batch)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read below row {n_rows}: {error}") from error
+        raise ValueError(f"{path} cannot be read after {n_rows} rows: {error}") from error
 
 
 def _arrow_numbers(column: Any, name: str, columns: _Columns) -> np.ndarray:
@@ -258,8 +268,13 @@ def _arrow_numbers(column: Any, name: str, columns: _Columns) -> np.ndarray:
     import pyarrow
     from pyarrow import types
 
-    if types.is_temporal(column.type):
-        columns.refuse(name, f"it holds dates or times and not numbers; {DATES_TO_NUMBERS}")
+    if types.is_date(column.type) or types.is_timestamp(column.type):
+        columns.refuse(name, f"it holds dates and not numbers; {DATES}")
+    if types.is_time(column.type):
+        cure = HOURS.format("pandas.to_timedelta(column.astype('string'))")
+        columns.refuse(name, f"it holds times of day and not numbers; {cure}")
+    if types.is_duration(column.type):
+        columns.refuse(name, f"it holds durations and not numbers; {HOURS.format('column')}")
     is_number = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
     if not any(check(column.type) for check in (*is_number, types.is_null)):
         columns.refuse(name, f"its cells have the type {column.type} and are not numbers")

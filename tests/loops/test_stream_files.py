@@ -2,7 +2,9 @@
 which it reads them; indices of pandas are never inputs, and messages name the file and the row."""
 
 import codecs
+import datetime
 import gzip
+import re
 import sys
 import tomllib
 import tracemalloc
@@ -17,7 +19,7 @@ from pyarrow import parquet
 from rows import check_refusals
 
 from jsketch import chunks, csv_files
-from jsketch.suggest.tables import cells
+from jsketch.suggest.tables import candidates, cells
 
 HEAT = "T (\u00b0C)"
 
@@ -119,7 +121,7 @@ LINES = b"a,y\n" + b"1.5,2\n" * 50
         (b"a,y,\xc3\xa9\n" + LINES[4:] + b"1,2,\xe9\n", "line 52: the byte 0xe9 .*, utf-8. Save"),
         (b"a,y,\xe9\n" + LINES[4:] + b"1,2,\x81\n", "line 52: the byte 0x81 .*, cp1252. Save"),
         (LINES + b"1,\0\n", "line 52: it is not text. Comma-separated values are needed"),
-        (codecs.BOM_UTF16_LE + b"a\0,\0y\0\n\0" + b"1\0" * 50 + b"1", "is damaged after byte 111"),
+        (codecs.BOM_UTF16_LE + b"a\0,\0y\0\n\0" + b"1\0" * 50 + b"1", "is damaged: .*truncated"),
         (b"a;y\n1;2\n1.234;2\n", "row 3, column 'a': the point in '1.234' may be decimal or"),
         (b'a,y\n"1,234",2\n', "row 2, column 'a': '1,234' has a decimal comma, or a comma between"),
     ],
@@ -134,7 +136,7 @@ def test_faults_in_mid_file_name_the_file_and_the_row(tmp_path, monkeypatch, tex
     with gzip.open(tmp_path / "a.csv.gz", "wb") as file:
         file.write(LINES)
     write(tmp_path / "a.csv.gz", (tmp_path / "a.csv.gz").read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"a.csv.gz is damaged after byte \d+: Compressed file"):
+    with pytest.raises(ValueError, match=r"a.csv.gz is damaged: Compressed file"):
         read(tmp_path / "a.csv.gz")
 
 
@@ -152,13 +154,28 @@ def test_an_index_of_pandas_is_no_input(tmp_path, ending):
             table.to_csv(path, index=False)
         return path
 
+    def save_without_a(name):
+        table = pd.DataFrame({name: [3, 1], "y": [1.0, 2.0]})
+        if ending == ".parquet":
+            parquet.write_table(pyarrow.Table.from_pandas(table, preserve_index=False), path)
+        else:
+            table.to_csv(path, index=False)
+        return path
+
     for name in ("Unnamed: 0", "__index_level_0__"):
         save(**{name: [3, 1]})
-        words = rf"a{ending}, row 1: column 1 has no name \('{name}' is how pandas calls"
+        header = f"a{ending}{', row 1' if ending == '.csv' else ''}"
+        words = rf"{header}: column 1 has no name \('{name}' is how pandas calls"
         with pytest.raises(ValueError, match=rf"{words}.*; name it, or .* inputs=\['a'\]"):
             chunks(path, target="y")
         with pytest.raises(ValueError, match=rf"{words} such a column\); name it or remove it"):
             cells.read(path, ["y"])
+        # without a named column, there is no list of inputs to give
+        with pytest.raises(ValueError, match=r"such a column\); name it, .*inputs=\['y'\]"):
+            chunks(path, target="a")
+        with pytest.raises(ValueError, match=r"such a column\); name it\."):
+            chunks(save_without_a(name), target="y")
+        save(**{name: [3, 1]})
         # a column that is named on purpose is read
         assert read(path, inputs=[name]).tolist() == [[3, 1], [1, 2]]
         assert cells.read(path, [name]).names == [name, "a", "y"]
@@ -185,7 +202,8 @@ def test_repeated_names_are_refused(tmp_path, ending):
         write(path, "a,y,y,b\n1,1,1,1\n2,2,2,2\n")
     else:
         parquet.write_table(pyarrow.Table.from_arrays(columns, ["a", "y", "y", "b"]), path)
-    words = f"a{ending}, row 1: there are 2 columns 'y'; their names must differ"
+    header = f"a{ending}{', row 1' if ending == '.csv' else ''}"
+    words = f"{header}: there are 2 columns 'y'; their names must differ"
     for options in ({}, dict(inputs=["a"]), dict(target="a", inputs=["y"]), dict(target="a")):
         with pytest.raises(ValueError, match=words):
             chunks(path, **{"target": "y", **options})
@@ -209,7 +227,7 @@ def test_columns_of_parquet_files_are_numbers(tmp_path):
     np.testing.assert_array_equal(read(path), expected)
     for wrong, words in [
         (pyarrow.array(["1", "2", "3"]), "column 'x': its cells have the type string and are not"),
-        (pd.to_datetime(["2020-01-01"] * 3), "column 'x': it holds dates or times .*leave it out"),
+        (pd.to_datetime(["2020-01-01"] * 3), "column 'x': it holds dates and not .*leave it out"),
         (pyarrow.array([[1]] * 3), "column 'x': its cells have the type list"),
     ]:
         parquet.write_table(pyarrow.table(dict(x=wrong, **columns)), path)
@@ -231,6 +249,96 @@ def test_rows_may_be_empty_or_short(tmp_path, row, numbers):
     expected = np.array([row for row in rows if row is not None], float)
     np.testing.assert_array_equal(read(path, 10), expected)
     assert len(cells.read(path, ["y"])) == len(expected)
+
+
+def recipe_of(refused):
+    """The expression of pandas in the message of a refusal, as a function of a column."""
+    with pytest.raises(ValueError, match="numbers?; pandas computes ") as caught:
+        refused()
+    expression = re.search(r"by (.*? / pandas\.Timedelta\(\w+=1\))", str(caught.value))[1]
+    return lambda column: eval(expression, dict(pandas=pd, column=column))
+
+
+NOON = 9501.5  # 2026-01-05 12:00 in days since 2000-01-01
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2026-01-05", "2026-02-01"], [9501, 9528]),
+        (["2026-01-05 12:00:00", "2026-01-05 18:00:00"], [NOON, NOON + 0.25]),
+        (["2026-01-05 12:00+00:00", "2026-01-05 12:00+06:00"], [NOON, NOON - 0.25]),
+        (["2026-01-05T12:00:00Z", ""], [NOON, np.nan]),
+        (["05.01.2026", "01.02.2026"], [9501, 9528]),
+        (["05/01/2026 12:00", "13/01/2026 12:00"], [NOON, NOON + 8]),
+        (["10:30", "9:15"], [10.5, 9.25]),
+        (["10:30:00", "26:00:36"], [10.5, 26.01]),
+        (["0 days 10:30:00", "-1 days +23:00:00"], [10.5, -1]),
+        (["1 days 00:00:00.5", ""], [24 + 0.5 / 3600, np.nan]),
+    ],
+)
+def test_the_advice_on_dates_and_times_in_text_computes_numbers(tmp_path, cells, expected):
+    """pandas reads 05.01.2026 as May 1 unless dayfirst is given, and 10:30 as a time of today."""
+    table = pd.DataFrame(dict(a=cells, y=[1.0, 2.0]))
+    path = tmp_path / "a.csv"
+    table.to_csv(path, index=False)
+    recipe = recipe_of(lambda: chunks(path, target="y"))
+    np.testing.assert_allclose(recipe(pd.read_csv(path)["a"]), expected)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (pyarrow.array([datetime.date(2026, 1, 5), None]), [9501, np.nan]),
+        (pyarrow.array([datetime.datetime(2026, 1, 5, 12), None]), [NOON, np.nan]),
+        (pd.to_datetime(["2026-01-05 12:00+00:00"] * 2).tz_convert("Asia/Tokyo"), [NOON, NOON]),
+        (pyarrow.array([datetime.time(10, 30), datetime.time(0, 0, 36)]), [10.5, 0.01]),
+        (pyarrow.array([datetime.time(10, 30), None]), [10.5, np.nan]),
+        (pyarrow.array([datetime.timedelta(hours=26), None]), [26, np.nan]),
+    ],
+)
+def test_the_advice_on_dates_and_times_in_parquet_computes_numbers(tmp_path, cells, expected):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(dict(a=cells, y=[1.0, 2.0])), path)
+    recipe = recipe_of(lambda: chunks(path, target="y"))
+    np.testing.assert_allclose(recipe(pd.read_parquet(path)["a"]), expected)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_first_line_of_excel_determines_the_separator(tmp_path, separator):
+    """The header has more cells with another separator. The line is no row."""
+    other = ";" if separator == "," else ","
+    names = [f"a{other}b{other}c{other}d", "y"]
+    for line in (f"sep={separator}", f'"sep={separator}"'):
+        rows = [line, separator.join(f'"{name}"' for name in names), separator.join("12")]
+        path = write(tmp_path / "a.csv", "\r\n".join([*rows, f"3{separator}x"]), "utf-8-sig")
+        with pytest.raises(ValueError, match="a.csv, row 3, column 'y': 'x' is not a number"):
+            read(path)
+        assert cells.read(path, ["y"]).location(1, "y") == f"{path}, row 3, column 'y'"
+        write(path, "\r\n".join(rows))
+        assert read(path).tolist() == [[1, 2]]
+        table = cells.read(path, [])
+        assert table.names == names and table.semicolons == (separator == ";")
+        assert [*table.numbers(names[0]), *table.numbers("y")] == [1, 2]
+
+
+def test_streams_and_sheets_have_the_same_missing_values(tmp_path):
+    words = ["NaN", "nan", "None", "NULL", "null", "NA", "n/a", "<NA>", "-nan", "#N/A", "#DIV/0!"]
+    rows = [f"{i},{word}" for i, word in enumerate(["", *words, "2.5"])]
+    path = write(tmp_path / "a.csv", "\n".join(["a,y", *rows]))
+    expected = [*[np.nan] * (len(words) + 1), 2.5]
+    np.testing.assert_array_equal(read(path, 50)[:, 1], expected)
+    done = candidates.read_sheet(path, candidates.Roles(id=None, results=("y",))).evaluations
+    assert done.arms.tolist() == [len(words) + 1] and done.values.tolist() == [2.5]
+
+
+@pytest.mark.parametrize("above", ["\n", " \n", ",\n", "sep=,\n\n"])
+def test_the_first_row_has_the_names(tmp_path, above):
+    path = write(tmp_path / "a.csv", f"{above}a,y\n1,2\n")
+    words = "a.csv, row 1: it is empty; it needs the column names"
+    for refused in (lambda: chunks(path, target="y"), lambda: cells.read(path, ["y"])):
+        with pytest.raises(ValueError, match=words):
+            refused()
 
 
 def test_the_columns_of_a_stream_are_checked(tmp_path):

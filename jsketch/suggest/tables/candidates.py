@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from jsketch import csv_files
 from jsketch.suggest import residues
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.mixed import Columns
@@ -38,7 +39,8 @@ MIN_NUMBERED = 4  # in a shorter table, consecutive numbers may be conditions
 SMILES = "smiles"  # a column whose name contains this word, in any case, may hold molecules
 # cells of a column of values, in lower case, that mean "not measured" or "failed"
 UNMEASURED_WORDS = (
-    "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
+    "-", "--", "\u2013", "n.a.", "tbd", "todo", "pending", "not measured",
+    *(word.casefold() for word in csv_files.MISSING)
 )  # fmt: skip
 FAILURE_WORDS = ("failed", "fail", "failure")
 MAX_QUOTED = 5  # largest number of cells in an error message

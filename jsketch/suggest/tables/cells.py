@@ -23,10 +23,9 @@ import numpy as np
 import pandas as pd
 
 from jsketch import csv_files
-from jsketch.csv_files import EXCEL_ERRORS
+from jsketch.csv_files import EXCEL_ERRORS, FIRST_ROW
 
 LARGEST = 1e300  # predictions from larger numbers could overflow
-FIRST_ROW = 2  # the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 UNNAMED = "name it or remove it"  # what to do with a column without a name
@@ -420,7 +419,7 @@ def _read_parquet(path: Path, needed: Collection[str]) -> pd.DataFrame:
             raise ValueError(f"{path} is not a Parquet file: {str(error).strip()}") from error
     table = table.reset_index() if table.index.names != [None] else table
     table = table.set_axis([str(name).strip() for name in table.columns], axis=1)
-    csv_files.check_names(path, list(table.columns), UNNAMED, used=needed)
+    csv_files.check_names(csv_files.header_of(path), list(table.columns), UNNAMED, used=needed)
     for name in table.columns:
         dtype = table[name].dtype
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
@@ -436,7 +435,7 @@ def _with_header(path: Path, table: pd.DataFrame, needed: Collection[str]) -> pd
     names = list(table.iloc[0])
     if not any(names):
         raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
-    csv_files.check_names(path, names, UNNAMED, used=needed)
+    csv_files.check_names(csv_files.header_of(path), names, UNNAMED, used=needed)
     return table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
 
 
@@ -445,9 +444,7 @@ def _read_separated(path: Path, needed: Collection[str]) -> tuple[pd.DataFrame, 
     if path.suffix.lower() == ".gz":
         raise ValueError(f"{path} is compressed: decompress it, because the outputs are not.")
     file = csv_files.open_csv(path, needed)
-    if file.header_row > 1:
-        raise ValueError(f"{path}, row 1: it is empty; it needs the column names.")
-    csv_files.check_names(path, file.names, UNNAMED, used=needed)
+    csv_files.check_names(csv_files.header_of(path), file.names, UNNAMED, used=needed)
     blocks = file.read(lambda row, block: file.words(block))
     empty = pd.DataFrame(columns=range(len(file.names)), dtype=object)
     table = pd.concat([empty, *(words for _, _, words in blocks)])
