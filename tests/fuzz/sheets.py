@@ -226,8 +226,8 @@ class Case:
                 continue
             path, row_numbers = written.get(fault.table, (None, None))
             place = [] if path is None else [str(path)]
-            if fault.row is not None:
-                # the header, of number -1, is row 1 of a file
+            # the header, of number -1, is row 1 of a file, but no row of a Parquet file
+            if fault.row is not None and (fault.row >= 0 or ending != ".parquet"):
                 place.append(f"row {row_numbers[fault.row] if fault.row >= 0 else 1}")
             place += [] if fault.column is None else [f"column '{fault.column}'"]
             for word in place:
