@@ -34,7 +34,7 @@ from jsketch.types import (
 )
 
 TRACE_COLUMNS = 7
-# The capacities of a traced run that has none of its own. Most runs need fewer than the first
+# The capacities of a traced run of an algorithm without `capacity`. Most runs need fewer than the first
 # number of inducing points; a larger first capacity would slow down all of them, and a third stage
 # would compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M]
 # (measured); how many runs an enclosing vmap has is not known while a run is traced, and RUNS of
@@ -177,8 +177,8 @@ def rollout(
     no dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
     and continues with up to 2,048 where these do not suffice (fewer if 32 runs would not fit into
     memory). All products have the size of the M slots, and every run of a vmap needs the memory of
-    about 8 matrices [M, M]: a run that needs few slots is faster and smaller with a `capacity` of
-    its own. A run ends early where a capacity that was given, or the last one, is exceeded, where a
+    about 8 matrices [M, M]: a run that needs few slots is faster and smaller if the algorithm has a
+    `capacity`. A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
     then true, and the trace is NaN from there on (`Trace`).
 
