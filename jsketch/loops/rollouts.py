@@ -34,9 +34,9 @@ from jsketch.types import (
 )
 
 TRACE_COLUMNS = 7
-# The capacities of a traced run of an algorithm without `capacity`. Most runs need fewer than the first
-# number of inducing points; a larger first capacity would slow down all of them, and a third stage
-# would compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M]
+# The capacities of a traced run of an algorithm without `capacity`. Most runs need fewer inducing
+# points than the first number; a larger one would slow down all of them, and a third stage would
+# compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M]
 # (measured); how many runs an enclosing vmap has is not known while a run is traced, and RUNS of
 # them are to fit into memory.
 CAPACITIES = (512, 2048)
@@ -178,7 +178,9 @@ def rollout(
     and continues with up to 2,048 where these do not suffice (fewer if 32 runs would not fit into
     memory). All products have the size of the M slots, and every run of a vmap needs the memory of
     about 8 matrices [M, M]: a run that needs few slots is faster and smaller if the algorithm has a
-    `capacity`. A run ends early where a capacity that was given, or the last one, is exceeded, where a
+    `capacity`.
+
+    A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
     then true, and the trace is NaN from there on (`Trace`).
 
