@@ -59,7 +59,8 @@ class Live:
     key         one key, of the forecaster's random choices
     dtype       dtype of all computations; float: the default dtype of JAX
 
-    All methods warn as `prequential` does of an input that leaves its range, once for each `Live`.
+    The methods that learn warn as `prequential` does of an input that leaves its range, once for
+    each `Live`; an example that is only predicted does not count.
     `learn` replaces `state` and reuses its memory: copy a state to keep it. If an example has
     another shape, a value is not a real number, an input is missing or infinite, or a label is
     infinite, the methods raise ValueError and change nothing. If `learn` or `predict_learn` makes
@@ -79,8 +80,7 @@ class Live:
         checks.positive_integer(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
-        self._watch = RangeWatch(forecaster)
-        self._predicted: Any = None  # the last example, if it was predicted and not yet learned
+        self._watch = RangeWatch()
         self._error = ""  # message of the error that invalidated the state
         self.dtype = checks.floating_dtype(None if dtype is float else dtype)
         if jax.dtypes.canonicalize_dtype(self.dtype) != self.dtype:
@@ -123,10 +123,7 @@ class Live:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
         example = self._as_example(x)
-        prediction = self._check_finite(float(self._from_state(_preview, example)))
-        self._watch.see(self.state, example[None], self.received)
-        self._predicted = example
-        return prediction
+        return self._check_finite(float(self._from_state(_preview, example)))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
@@ -147,7 +144,6 @@ class Live:
             n_extra = 2 ** (len(rows) - 1).bit_length() - len(rows)
             padded = np.pad(rows, ((0, n_extra), (0, 0)), mode="edge")
             predictions.append(np.asarray(self._from_state(_preview_all, padded))[: len(rows)])
-            self._watch.see(self.state, padded, self.received, len(rows))
         return self._check_finite(np.concatenate(predictions))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
@@ -222,7 +218,8 @@ class Live:
         live.state = jax.tree.map(jnp.asarray, state)
         if to_json(forecaster) is not None:  # the states of other forecasters may change shape
             live._check_shapes(file)
-        live.received = file.whole_number(header, "received")
+        most = int(jnp.iinfo(jax.dtypes.canonicalize_dtype(int)).max)  # programs take the number
+        live.received = file.whole_number(header, "received", most)
         live.labelled = file.whole_number(header, "labelled", most=live.received)
         live._square_sum, live._absolute_sum = file.entry(
             header, "error_sums", _are_sums, "two sums of errors"
@@ -258,9 +255,7 @@ class Live:
             )
         self._check_state()
         self.received += 1
-        if not np.array_equal(x, self._predicted):  # else `predict` has seen it
-            self._watch.see(self.state, x[None], self.received)
-        self._predicted = None
+        self._watch.see(self._forecaster, self.state, x[None], self.received)
         self._add_errors(float(prediction) - np.asarray(y, float))
         if hasattr(info, "diverged"):
             warn_of_diverged(info.diverged)

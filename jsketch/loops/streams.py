@@ -26,7 +26,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
-from jsketch.online.standardized import REACH
+from jsketch.online.standardized import REACH, Standardized
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
@@ -264,7 +264,7 @@ def prequential(
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
         forecasts.loss.mean()
     """
-    predict = partial(predict_pair, forecaster, key, block=block, watch=RangeWatch(forecaster))
+    predict = partial(predict_pair, forecaster, key, block=block, watch=RangeWatch())
     one_pair = is_pair(examples)
     checks.boolean(progress=progress)
     report = _Report(first) if progress else None
@@ -354,17 +354,18 @@ class RangeWatch:
     """Warns once of every input that has left the range of `online.Standardized`. For another
     forecaster it does nothing."""
 
-    def __init__(self, forecaster: Any):
-        self.forecaster = forecaster if hasattr(forecaster, "outside") else None
+    def __init__(self) -> None:
         self.recent: Any = None  # [at most WINDOW - 1, d], the last rows of `outside`
         self.warned: Any = False  # [d]
 
-    def see(self, state: Any, xs: Any, received: int, count: int | None = None) -> None:
-        """Sees the first `count` rows of xs [n,d], or all of them; `received` examples were
-        received so far."""
-        if self.forecaster is None:
+    def see(
+        self, forecaster: Any, state: Any, xs: Any, received: int, count: int | None = None
+    ) -> None:
+        """Sees the first `count` rows of xs [n,d], or all of them, which are the last of `received`
+        examples. The forecaster, the state and xs have one dtype."""
+        if not hasattr(forecaster, "outside"):
             return
-        outside = np.asarray(_outside(in_dtype(self.forecaster, xs.dtype), state, xs))[:count]
+        outside = np.asarray(_outside(forecaster, state, xs))[:count]
         if self.recent is not None:
             outside = np.concatenate([self.recent, outside])
         self.recent = outside[1 - WINDOW :]
@@ -417,7 +418,7 @@ def predict_pair(
     if count < len(ys):
         forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
     check_finite(run.nonfinite, forecasts, first)
-    watch.see(run.state, xs, first + count, count)
+    watch.see(forecaster, run.state, xs, first + count, count)
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     return forecasts, run.state
 
@@ -465,10 +466,13 @@ def check_finite(nonfinite: Array, forecasts: Forecasts, first: int) -> None:
 
 def _warn_of_scale(forecaster: Any, xs: Array) -> None:
     """Warns if Taylor features represent little of the kernel at half of the first examples."""
+    xs = xs[:SCALE_INPUTS]
+    if isinstance(forecaster, Standardized):
+        forecaster, xs = forecaster.forecaster, forecaster.first_inputs(xs)
     features = getattr(getattr(forecaster, "forecaster", forecaster), "features", None)
     if not isinstance(features, Taylor) or np.ndim(features.lengthscale):
         return
-    share = float(np.median(features.represented_share(xs[:SCALE_INPUTS])))
+    share = float(np.median(features.represented_share(xs)))
     if share < LEAST_SHARE:
         warn(
             f"at half of the first inputs the Taylor features of degree {features.degree} represent"

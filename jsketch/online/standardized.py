@@ -86,13 +86,15 @@ class Standardized(Forecaster):
                 )
             if not is_traced(numbers) and not np.isfinite(np.asarray(numbers)).all():
                 raise ValueError(f"{name} must be finite; {numbers} were given.")
-        scale, varied = self._first_scales(x)
-        z = _standardized(self._deviations(x), scale, varied)
-        return StandardizedState(self.forecaster.init(z, key), scale, varied)
+        inner = self.forecaster.init(self.first_inputs(x), key)
+        return StandardizedState(inner, *self._first_scales(x))
 
     def check_rounding(self, x: Array) -> bool:
-        z = _standardized(self._deviations(x), *self._first_scales(x))
-        return bool(self.forecaster.check_rounding(z))
+        return bool(self.forecaster.check_rounding(self.first_inputs(x)))
+
+    def first_inputs(self, x: Array) -> Array:
+        """z of x [...,d] with the scales before the first example, [...,d]."""
+        return _standardized(self._deviations(x), *self._first_scales(x))
 
     def predict(self, state: StandardizedState, x: Array) -> Array:
         z = _standardized(self._deviations(x), state.scale, state.varied)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jsketch import Live, chunks, default_forecaster, kernels, online, prequential
+from jsketch.loops import streams
 from jsketch.loops.streams import stream
 from jsketch.online import PKAWV, Standardized
 from jsketch.sketch import Bounded, Taylor, WithConstant
@@ -284,11 +285,20 @@ def test_live_warns_once_of_an_input_that_leaves_its_range():
         for row in [*x[:100], *beyond[:24]]:
             live.predict(row)
             live.learn(row, row[0])
-    with pytest.warns(UserWarning, match=r"inputs \[1\] have left the range") as caught:
-        live.predict(beyond[0])
-        live.learn_many(beyond, x[:, 0])
+        # an example that is only predicted does not count
         live.predict_many(beyond)
-    assert len(caught) == 1
+        for _ in range(25):
+            live.predict(beyond[0])
+    with pytest.warns(UserWarning, match=r"inputs \[1\] have left the range") as caught:
+        live.predict_learn(beyond[0], 0.0)
+        live.learn_many(beyond, x[:, 0])
+    assert len(caught) == 1 and "(up to example 425)" in str(caught[0].message)
+
+
+def test_live_converts_a_forecaster_once(monkeypatch):
+    live = Live(small([0.0, 0.0], [1.0, 1.0]), 2, KEY)
+    monkeypatch.setattr(streams, "in_dtype", pytest.fail)
+    live.predict_learn(np.ones(2), 1.0)
 
 
 @pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
@@ -332,6 +342,18 @@ def test_inputs_that_are_too_large_for_the_degree_are_warned_of():
     forecaster = online.PKAWV(Taylor(inputs=3, degree=6, lengthscale=1.0))
     with pytest.warns(UserWarning, match="scale the inputs"):
         prequential(forecaster, (x, y), KEY)
+    # the features are those of the standardized inputs
+    wide, narrow = (
+        Standardized(
+            online.PKAWV(Taylor(3, degree=6, lengthscale=unit)), x.mean(0), x.std(0), y.mean()
+        )
+        for unit in (2.0, 0.4)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prequential(wide, (x, y), KEY)
+    with pytest.warns(UserWarning, match="scale the inputs"):
+        prequential(narrow, (x, y), KEY)
 
 
 def test_progress_has_the_error_of_the_whole_stream_so_far(capsys):
