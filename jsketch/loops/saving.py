@@ -26,15 +26,26 @@ from flax import serialization
 
 from jsketch import struct
 from jsketch.loops.describe import describe, differences
+from jsketch.online.standardized import LATE_EXAMPLES
 from jsketch.warn import warn
 
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
 VERSION = 3  # of the format of files
 ADVICE = "Name another file, or remove this one."
 # Fields of the states of jsketch whose values `RunFile.restore` checks: numbers of arms, and values
-# that are never negative or never infinite.
+# that are never negative, never infinite or never above a number.
 ARM_NUMBERS = ("arm", "arms", "first_arm", "index", "members", "pulled")
-NONNEGATIVE = ("count", "pull_counts", "received", "round", "t", "used", "variance")
+NONNEGATIVE = (
+    "count",
+    "pull_counts",
+    "received",
+    "round",
+    "scale",
+    "t",
+    "used",
+    "variance",
+    "varied",
+)
 FINITE = (
     "count",
     "inverse",
@@ -42,10 +53,12 @@ FINITE = (
     "pull_counts",
     "reward_sums",
     "root",
+    "scale",
     "solved",
     "variance",
     "weights",
 )
+MOST = {"varied": LATE_EXAMPLES}
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -158,6 +171,8 @@ class RunFile(NamedTuple):
             conditions.append((np.isfinite(new), "which is not finite"))
         if field in NONNEGATIVE:
             conditions.append((~(new < 0), "which is negative"))
+        if field in MOST:
+            conditions.append((~(new > MOST[field]), f"which is above {MOST[field]}"))
         for valid, words in conditions:
             wrong = new[~valid]
             wrong = wrong[~np.isin(wrong, old) & ~(np.isnan(wrong) & np.isnan(old).any())]

@@ -16,6 +16,7 @@ from test_checkpoint import ARMS, BOX, FIXED, KEY, LINEAR, first_coordinate
 from jsketch import Space, checks, kernels, loops, minimize, online, struct
 from jsketch.bandits.core import counts
 from jsketch.box import UniformBox
+from jsketch.sketch import Taylor
 from jsketch.types import Algorithm
 
 KERNEL = online.KernelAWV(kernels.Gaussian(0.5), 0.5, capacity=4)
@@ -40,6 +41,11 @@ def stream(path, forecaster=KERNEL):
         live.learn_many(np.linspace(-1, 1, 12).reshape(6, 2), np.linspace(0, 1, 6))
         live.save(path)
     return loops.Live.load(path)
+
+
+def standardized_stream(path):
+    pkawv = online.PKAWV(Taylor(2, 1), 0.5)
+    return stream(path, online.Standardized(pkawv, np.zeros(2), np.asarray([1.0, 0.0])))
 
 
 def tuning(path):
@@ -136,6 +142,11 @@ STATES = [
         lambda a: np.tile(a, (3, 1)),
         "state has arrays that do not fit together",
     ),
+    (standardized_stream, ("scale",), NAN, "entry scale has the value nan, which is not finite"),
+    (standardized_stream, ("scale",), first(np.inf), "entry scale has the value inf"),
+    (standardized_stream, ("scale",), first(-1), "scale has the value -1.0, which is negative"),
+    (standardized_stream, ("varied",), first(-1), "varied has the value -1, which is negative"),
+    (standardized_stream, ("varied",), first(999), "varied has the value 999, which is above"),
 ]
 HEADERS = [
     (run, ("capacity",), delete, "entry capacity is missing"),
@@ -146,6 +157,7 @@ HEADERS = [
     (drive, ("evaluations",), 2, r"entry x is int32\[8\], and the run has int32\[2\]"),
     (stream, ("received",), delete, "entry received is missing"),
     (stream, ("received",), -1, "received is -1, and not a whole number"),
+    (stream, ("received",), 10**30, "received is 10*, and not a whole number of at most"),
     (stream, ("labelled",), 99, "labelled is 99, and not a whole number of at most 6"),
     (stream, ("error_sums",), [1.0], "error_sums is .1.0., and not two sums of errors"),
     (stream, ("dtype",), "int8", "dtype is 'int8', and not one of float16"),
@@ -167,7 +179,7 @@ HEADERS = [
 def saved(tmp_path_factory):
     """{function: the content of the file that it writes}."""
     folder, contents = tmp_path_factory.mktemp("saved"), {}
-    for write in (run, drive, drive_over_box, stream, tuning):
+    for write in (run, drive, drive_over_box, stream, standardized_stream, tuning):
         path = folder / write.__name__
         write(path)
         contents[write] = path.read_bytes()
