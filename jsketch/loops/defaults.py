@@ -8,12 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsketch import checks, struct
 from jsketch.loops.streams import is_pair, pairs, stream
 from jsketch.online import PKAWV, Standardized
 from jsketch.online.standardized import ROUNDING
 from jsketch.sketch.taylor import REACH, Bounded, Taylor, WithConstant, basis_size, bounded
+from jsketch.warn import warn
 
 FIRST_EXAMPLES = 1_000
 MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a minute
@@ -21,6 +23,7 @@ MAX_DEGREE, MAX_FEATURES = 8, 300  # with 300 features a million examples take a
 # regularizations. In float32 the regularization is 1: with less, the forecaster may diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+LEAST_DIFFERENCE = 2  # standard deviation in units of eps, above which a float32 input varies
 NEARLY = 1.04  # errors up to this multiple of the least error count as equal
 
 
@@ -37,7 +40,7 @@ def default_forecaster(
 
     Labels are centred by the mean of the first examples. Inputs are standardized by the means and
     standard deviations of the first examples for the whole stream, and an input that does not vary
-    in the first examples is ignored until 20 labelled examples with other values give it a scale.
+    in the first examples is ignored until 50 labelled examples with other values give it a scale.
     The features (`sketch.Bounded`) are Taylor features of all inputs, Taylor features of each
     input, and the inputs, bounded by 3, 8 and 100 deviations: values above half of a bound are
     compressed. So bounded, an irrelevant input does little harm; a relevant one loses its
@@ -51,6 +54,8 @@ def default_forecaster(
     the first examples, with the features of all inputs only: of the pairs within 4% of the least
     error, the shortest lengthscale, and then the smallest regularization. The choice depends on the
     labels of the first examples, and therefore their own errors are not those of new examples.
+    Warns of inputs that are ignored because they vary by too little, relative to their offset, for
+    the dtype, such as time stamps in float32.
     Raises ValueError for fewer than 20 labelled examples, and FloatingPointError for an infinite
     label.
 
@@ -62,11 +67,12 @@ def default_forecaster(
     """
     checks.positive_integer(first=first)
     checks.boolean(progress=progress)
-    xs, ys = _first_labelled(examples, first)
+    xs, ys, given = _first_labelled(examples, first)
     n_examples, dimension = xs.shape
     if n_examples < 20:
         raise ValueError(f"at least 20 labelled examples are needed; there are {n_examples}.")
     shifts, scales = _moments(np.asarray(xs, float), float(jnp.finfo(xs.dtype).eps))
+    _warn_of_offsets(given, scales, xs.dtype)
     degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(dimension, m) <= MAX_FEATURES)
     degree = max(degrees, default=1)
     # with the linear features at most MAX_FEATURES as well, if this leaves any
@@ -113,31 +119,58 @@ def default_forecaster(
     return Standardized(pkawv(features, regularization), shifts, scales, label_shift)
 
 
-def _moments(values: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """(mean [d], standard deviation [d]) of values [n,d]. For an input that does not vary, up to
-    rounding, they are its first value and 0."""
+def _moments(
+    values: np.ndarray, eps: float, multiple: float = ROUNDING
+) -> tuple[np.ndarray, np.ndarray]:
+    """(mean [d], standard deviation [d]) of values [n,d]. For an input that does not vary, up to a
+    multiple of the rounding, they are its first value and 0."""
     largest = np.abs(values).max(0)
     unit = np.where(largest > 0, largest, 1.0)
     relative = values / unit  # squares of the values might overflow
     mean, deviation = relative.mean(0) * unit, relative.std(0)
-    varies = deviation > ROUNDING * eps
+    varies = deviation > multiple * eps
     return np.where(varies, mean, values[0]), np.where(varies, deviation * unit, 0.0)
 
 
-def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any]:
-    """(xs, ys) of the first examples with a label, at most `limit`, as arrays."""
-    all_xs, all_ys, n_labelled = [], [], 0
+def _warn_of_offsets(given: np.ndarray, scales: np.ndarray, dtype: DTypeLike) -> None:
+    """Warns of inputs that vary in the examples as they were given, [n,d], but have the scale 0 in
+    the dtype of the computation."""
+    if dtype == jnp.float64:
+        return
+    is_floating = jnp.issubdtype(given.dtype, jnp.floating)
+    eps = float(jnp.finfo(given.dtype if is_floating else np.float64).eps)
+    # in the dtype of the computation itself, a constant may differ by rounding
+    multiple = ROUNDING if eps < jnp.finfo(dtype).eps else LEAST_DIFFERENCE
+    varies = _moments(given.astype(float), eps, multiple)[1] > 0
+    lost = np.flatnonzero(varies & (scales == 0))
+    if lost.size:
+        name = np.dtype(dtype).name
+        warn(
+            f"inputs {lost.tolist()} vary in the first examples by too little, relative to their"
+            f" offset, for {name} numbers, and are therefore ignored: subtract an offset from them"
+            ' before they are converted, or set jax.config.update("jax_enable_x64", True) before'
+            " anything else and give float64 numbers."
+        )
+
+
+def _first_labelled(examples: Any, limit: int) -> tuple[Any, Any, np.ndarray]:
+    """(xs, ys, xs as they were given) of the first examples with a label, at most `limit`, as
+    arrays."""
+    all_xs, all_ys, all_given, n_labelled = [], [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
         # the arrays may be long; more than the limit is read, because labels may be missing
         xs, ys = (a[: 10 * limit] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys))
+        given = np.asarray(xs)
         xs, ys = checks.stream(xs, ys)
         labelled = ~np.isnan(np.asarray(ys))
         all_xs.append(np.asarray(xs)[labelled])
         all_ys.append(np.asarray(ys)[labelled])
+        all_given.append(given[labelled])
         n_labelled += int(labelled.sum())
         if n_labelled >= limit:
             break
     first_labels = np.concatenate(all_ys)[:limit]
     if np.isinf(first_labels).any():
         raise FloatingPointError("a label is infinite: use NaN for a missing label.")
-    return jnp.asarray(np.concatenate(all_xs)[:limit]), jnp.asarray(first_labels)
+    first_xs, first_given = (np.concatenate(arrays)[:limit] for arrays in (all_xs, all_given))
+    return jnp.asarray(first_xs), jnp.asarray(first_labels), first_given

@@ -49,7 +49,9 @@ NONNEGATIVE = (
 FINITE = (
     "count",
     "inverse",
+    "late",
     "mean",
+    "middle",
     "pull_counts",
     "reward_sums",
     "root",

@@ -252,11 +252,12 @@ def prequential(
     one use its compiled programs.
 
     Warns of experts of a mixture that diverge, of examples too large for the regularization
-    (`online.rounding`), of inputs too large for the degree of Taylor features, and once of each
-    input that leaves the range of `online.Standardized`, the class of `default_forecaster`. Raises
-    ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
-    pairs with other numbers of inputs and the state of another forecaster. Raises
-    FloatingPointError for an infinite label, and if a prediction or the state is not finite.
+    (`online.rounding`), of inputs too large for the degree of Taylor features, of labels in a unit
+    whose squared errors are beyond the numbers of the dtype, and once of each input that leaves the
+    range of `online.Standardized`, the class of `default_forecaster`. Raises ValueError for shapes
+    that do not fit, inputs that are not finite real numbers, an empty stream, pairs with other
+    numbers of inputs and the state of another forecaster. Raises FloatingPointError for an infinite
+    label, and if a prediction or the state is not finite.
 
     Example:
 
@@ -378,9 +379,9 @@ class RangeWatch:
             warn(
                 f"inputs {np.flatnonzero(has_left).tolist()} have left the range in which all"
                 f" features distinguish their values: in {OUTSIDE} of {WINDOW} consecutive examples"
-                f" (up to example {received:,}) they are more than {REACH:g} scales from their"
-                " mean in the first examples. If they matter, make a new forecaster, for example"
-                " by default_forecaster, from examples of the new range."
+                f" (up to example {received:,}) they are more than {REACH:g} scales from the"
+                " centre of the examples that scaled them. If they matter, make a new forecaster,"
+                " for example by default_forecaster, from examples of the new range."
             )
 
 
@@ -418,6 +419,7 @@ def predict_pair(
     if count < len(ys):
         forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
     check_finite(run.nonfinite, forecasts, first)
+    _warn_of_unit(forecasts, ys)
     watch.see(forecaster, run.state, xs, first + count, count)
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     return forecasts, run.state
@@ -478,6 +480,19 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
             f"at half of the first inputs the Taylor features of degree {features.degree} represent"
             f" less than {max(share, 1e-9):.1g} of the kernel, so that predictions are near 0:"
             " scale the inputs, or use a larger lengthscale or loops.default_forecaster."
+        )
+
+
+def _warn_of_unit(forecasts: Forecasts, ys: Array) -> None:
+    """Warns of labels whose squared errors are infinite or lose digits near 0."""
+    limits, labels = jnp.finfo(ys.dtype), np.abs(np.asarray(ys, float))
+    largest = float(np.max(labels, initial=0, where=~np.isnan(labels)))
+    too_large = not np.isfinite(forecasts.loss).all()
+    if too_large or 0 < largest < float(limits.tiny) ** 0.5:
+        problem = "above the largest" if too_large else "below the least"
+        warn(
+            f"the squared errors of labels of this unit are {problem} number of {ys.dtype.name}: use"
+            " another unit, in which the labels are near 1."
         )
 
 

@@ -3,11 +3,14 @@
 A new scale would make the learned weights wrong. Hence a scale does not change once a weight
 depends on it, and the features have to be of use for inputs that leave the range of the first
 examples (`sketch.Bounded`). An input without a scale counts as 0, where its monomials vanish, so
-that weights that were learned before it has a scale remain right.
+that weights that were learned before it has a scale remain right. Therefore the shift remains at 0
+when it gets a scale, and if its values are then far from the shift, relative to their spread, the
+gap between them is compressed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,13 +19,15 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import aligned
+from jsketch.linalg import aligned, lazy_cond
 from jsketch.online.base import takes
 from jsketch.precision import one_dtype
 from jsketch.sketch.taylor import REACH
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
 
-LATE_EXAMPLES = 20  # examples that scale an input whose scale is zero
+LATE_EXAMPLES = 50  # examples that scale an input whose scale is zero
+MOST_SCALES = 2.0  # the largest z of the median of these examples
+KNEE = 0.25  # z of the end of a gap that is compressed
 ROUNDING = 64  # numbers of an input are equal if they differ by at most this multiple of eps
 
 
@@ -31,7 +36,9 @@ class StandardizedState:
     """The state of the forecaster in standardized units, and the scales of d inputs."""
 
     forecaster: Any  # a state of the forecaster
-    scale: Array  # [d]; while `varied` < LATE_EXAMPLES, half of the largest difference so far
+    scale: Array  # [d]; zero for a late input that has no scale yet
+    middle: Array  # [d], the median deviation of a late input that has a scale; otherwise zero
+    late: Array  # [LATE_EXAMPLES, d], the deviations of late inputs that differ from the shift
     varied: Array  # [d] int32, examples that differ from the shift; at most LATE_EXAMPLES
 
 
@@ -40,8 +47,12 @@ class StandardizedState:
 class Standardized(Forecaster):
     """A forecaster of the labels y - label_shift at the inputs z = (x - shift) / scale.
 
-    An input of scale 0 counts as z = 0 until it has differed from its shift in 20 labelled
-    examples; then half of the largest difference is its scale.
+    An input of scale 0 counts as z = 0 until it has differed from its shift in 50 labelled
+    examples. Then their interquartile range / 1.349, the standard deviation of normal values, is
+    its scale, or half of the median difference if they are equal, as those of a flag. If the median
+    differs from the shift by more than 2 scales, the values between them are compressed so that the
+    median has |z| = 2: z = 0 at the shift, and the slope is 1 / scale beyond the shift and from
+    1.75 scales before the median on.
 
     forecaster   a forecaster that takes blocks, such as `PKAWV`
     shifts       [d], in the units of the inputs
@@ -87,41 +98,46 @@ class Standardized(Forecaster):
             if not is_traced(numbers) and not np.isfinite(np.asarray(numbers)).all():
                 raise ValueError(f"{name} must be finite; {numbers} were given.")
         inner = self.forecaster.init(self.first_inputs(x), key)
-        return StandardizedState(inner, *self._first_scales(x))
+        scale, varied = self._first_scales(x)
+        late = jnp.zeros((LATE_EXAMPLES, len(x)), x.dtype)
+        return StandardizedState(inner, scale, jnp.zeros_like(scale), late, varied)
 
     def check_rounding(self, x: Array) -> bool:
         return bool(self.forecaster.check_rounding(self.first_inputs(x)))
 
     def first_inputs(self, x: Array) -> Array:
         """z of x [...,d] with the scales before the first example, [...,d]."""
-        return _standardized(self._deviations(x), *self._first_scales(x))
+        scale, varied = self._first_scales(x)
+        return _standardized(self._deviations(x), scale, jnp.zeros_like(scale), varied)
 
     def predict(self, state: StandardizedState, x: Array) -> Array:
-        z = _standardized(self._deviations(x), state.scale, state.varied)
+        z = _standardized(self._deviations(x), state.scale, state.middle, state.varied)
         return self.forecaster.predict(state.forecaster, z) + self.label_shift
 
     def update(
         self, state: StandardizedState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[StandardizedState, ForecastInfo]:
-        z, scale, varied = self._learn_scales(state, x[None], y[None])
+        z, scales = self._learn_scales(state, x[None], y[None])
         inner, info = self.forecaster.update(state.forecaster, z[0], y - self.label_shift, key)
-        return StandardizedState(inner, scale, varied), info
+        return replace(scales, forecaster=inner), info
 
     def predict_update(
         self, state: StandardizedState, x: Array, y: Array
     ) -> tuple[StandardizedState, Array, ForecastInfo]:
         """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info)."""
-        z, scale, varied = self._learn_scales(state, x, y)
+        z, scales = self._learn_scales(state, x, y)
         inner, prediction, info = self.forecaster.predict_update(
             state.forecaster, z, y - self.label_shift
         )
-        return StandardizedState(inner, scale, varied), prediction + self.label_shift, info
+        return replace(scales, forecaster=inner), prediction + self.label_shift, info
 
     def outside(self, state: StandardizedState, x: Array) -> Array:
-        """Whether each input of x [n,d] is more than 3 scales from its shift, [n,d] bool. An input
-        that has no scale yet is not."""
-        known, scale = aligned(state.varied >= LATE_EXAMPLES, x), aligned(state.scale, x)
-        return known & (jnp.abs(self._deviations(x)) > REACH * scale)
+        """Whether each input of x [n,d] is more than 3 scales from its shift, and from the median
+        of the examples that scaled it, [n,d] bool. An input that has no scale yet is not."""
+        deviations, known = self._deviations(x), aligned(state.varied >= LATE_EXAMPLES, x)
+        from_middle = jnp.abs(deviations - aligned(state.middle, x))
+        nearest = jnp.minimum(jnp.abs(deviations), from_middle)
+        return known & (nearest > REACH * aligned(state.scale, x))
 
     def _first_scales(self, x: Array) -> tuple[Array, Array]:
         scale = jnp.asarray(self.scales, x.dtype)
@@ -132,24 +148,51 @@ class Standardized(Forecaster):
 
     def _learn_scales(
         self, state: StandardizedState, x: Array, y: Array
-    ) -> tuple[Array, Array, Array]:
-        """(z [B,d], each with the scales before its example; the scales [d] and `varied` [d] after
-        the block)."""
+    ) -> tuple[Array, StandardizedState]:
+        """(z [B,d], each with the scales before its example; the state with the scales after the
+        block)."""
         deviations = self._deviations(x)
-        rounding = ROUNDING * jnp.finfo(x.dtype).eps * jnp.abs(jnp.asarray(self.shifts, x.dtype))
-        sizes = jnp.abs(deviations)
-        varies = (sizes > rounding[None]) & jnp.isfinite(y)[:, None]
+        shifts = jnp.asarray(self.shifts, x.dtype)
+        rounding = ROUNDING * jnp.finfo(x.dtype).eps
+        varies = (jnp.abs(deviations) > rounding * jnp.abs(shifts)[None]) & jnp.isfinite(y)[:, None]
         counts = state.varied[None] + jnp.cumsum(varies, axis=0, dtype=jnp.int32)
         before = counts - varies.astype(jnp.int32)
-        late = varies & (before < LATE_EXAMPLES)
-        scale = jnp.maximum(state.scale, jnp.where(late, sizes / 2, 0).max(0))
+        is_late = varies & (before < LATE_EXAMPLES)
+
+        def learn(old: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            scale, middle, late = old
+            rows = jnp.where(is_late, before, LATE_EXAMPLES)  # the last one is dropped
+            columns = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
+            late = late.at[rows, columns].set(deviations, mode="drop")
+            ranks = jnp.asarray([LATE_EXAMPLES // 4, LATE_EXAMPLES // 2, 3 * LATE_EXAMPLES // 4])
+            low, median, high = jnp.sort(late, axis=0)[ranks]
+            # the values are equal if their range is that of rounding
+            spread = (high - low) > rounding * jnp.maximum(
+                jnp.abs(shifts + median), jnp.abs(shifts)
+            )
+            new_scale = jnp.where(spread, (high - low) / 1.349, jnp.abs(median) / 2)
+            complete = (state.varied < LATE_EXAMPLES) & (counts[-1] >= LATE_EXAMPLES)
+            return (
+                jnp.where(complete, new_scale, scale),
+                jnp.where(complete, median, middle),
+                late,
+            )
+
+        scale, middle, late = lazy_cond(
+            is_late.any(), learn, (state.scale, state.middle, state.late)
+        )
         # only an input with LATE_EXAMPLES before an example uses the scale, which is then complete
-        z = _standardized(deviations, scale, before)
-        return z, scale, jnp.minimum(counts[-1], LATE_EXAMPLES)
+        z = _standardized(deviations, scale, middle, before)
+        varied = jnp.minimum(counts[-1], LATE_EXAMPLES)
+        return z, replace(state, scale=scale, middle=middle, late=late, varied=varied)
 
 
-def _standardized(deviations: Array, scale: Array, varied: Array) -> Array:
+def _standardized(deviations: Array, scale: Array, middle: Array, varied: Array) -> Array:
     """z [...,d]; 0 for an input that has not varied in LATE_EXAMPLES examples."""
     known = aligned(varied >= LATE_EXAMPLES, deviations)
-    z = deviations / jnp.where(known, aligned(scale, deviations), 1)
+    scale = jnp.where(known, aligned(scale, deviations), 1)
+    side = jnp.where(aligned(middle, deviations) < 0, -1, 1).astype(deviations.dtype)
+    gap = jnp.maximum(jnp.abs(aligned(middle, deviations)) / scale - MOST_SCALES, 0)
+    z = side * deviations / scale
+    z = side * jnp.where(z > 0, jnp.maximum(z * (KNEE / (gap + KNEE)), z - gap), z)
     return jnp.where(known, z, 0)

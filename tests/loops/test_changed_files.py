@@ -145,6 +145,8 @@ STATES = [
     (standardized_stream, ("scale",), NAN, "entry scale has the value nan, which is not finite"),
     (standardized_stream, ("scale",), first(np.inf), "entry scale has the value inf"),
     (standardized_stream, ("scale",), first(-1), "scale has the value -1.0, which is negative"),
+    (standardized_stream, ("middle",), NAN, "entry middle has the value nan"),
+    (standardized_stream, ("late",), NAN, "entry late has the value nan"),
     (standardized_stream, ("varied",), first(-1), "varied has the value -1, which is negative"),
     (standardized_stream, ("varied",), first(999), "varied has the value 999, which is above"),
 ]

@@ -101,17 +101,19 @@ def test_standardized_inputs_are_increasing_and_bounded():
     assert np.abs(bounded(jnp.asarray([-1e30, 1e30]), 3.0)).tolist() == [3, 3]
 
 
-def test_a_late_input_is_scaled_by_its_first_twenty_differences(tmp_path):
+def test_a_late_input_is_scaled_by_its_first_fifty_differences(tmp_path):
     random = np.random.default_rng(3)
     x = np.c_[random.normal(size=300), np.full(300, 5.0)]
-    x[100::2, 1] = 5 + random.uniform(1, 100, 100)
+    x[100::2, 1] = random.uniform(300, 400, 100)
+    x[102, 1] = 1e9  # one of many changes little
     y = x[:, 0] + random.normal(size=300)
     y[110] = np.nan  # does not count
     forecaster = small([0.0, 5.0], [1.0, 0.0])
     forecasts, state = prequential(forecaster, (x, y), KEY)
-    late = [t for t in range(100, 300, 2) if t != 110][:20]
-    assert state.varied.tolist() == [20, 20]
-    assert state.scale[1] == np.abs(x[late, 1] - 5).max() / 2
+    late = [t for t in range(100, 300, 2) if t != 110][:50]
+    assert state.varied.tolist() == [50, 50]
+    low, median, high = np.sort(x[late, 1])[[12, 25, 37]]
+    assert state.scale[1] == (high - low) / 1.349 and state.middle.tolist() == [0, median - 5]
     # until then the input changes nothing, and then it does
     constant, _ = prequential(forecaster, (np.c_[x[:, 0], np.full(300, 5.0)], y), KEY)
     difference = np.abs(np.asarray(forecasts.prediction) - constant.prediction)
@@ -121,17 +123,36 @@ def test_a_late_input_is_scaled_by_its_first_twenty_differences(tmp_path):
         other, end = prequential(forecaster, (x, y), KEY, block=block)
         np.testing.assert_allclose(other.prediction, forecasts.prediction, atol=1e-9)
         assert end.scale.tolist() == state.scale.tolist()
+        assert end.middle.tolist() == state.middle.tolist()
     live = Live(forecaster, 2, KEY)
-    for t in range(200):
-        if t == 120:  # its scale is not yet known
+    for t in range(230):
+        if t == 150:  # its scale is not yet known
             live.save(tmp_path / "stream")
             live = Live.load(tmp_path / "stream")
         assert abs(live.predict_learn(x[t], y[t]) - forecasts.prediction[t]) < 1e-9
 
 
+def test_a_gap_before_a_late_input_is_compressed():
+    forecaster = small([5.0], [0.0])
+    for unit in (1, -1):
+        x = 5 + unit * np.r_[np.zeros(5), np.linspace(290, 310, 80)]
+        _, state = prequential(forecaster, (x[:, None], x), KEY)
+        scale, median = float(state.scale[0]), float(state.middle[0])
+        near = median + unit * scale * np.linspace(-1.75, 3, 20)
+        points = np.r_[unit * np.asarray([-scale, 0]), near]
+        z = np.asarray(forecaster._learn_scales(state, jnp.asarray(5 + points)[:, None], x[:22])[0])
+        expected = np.r_[-1, 0, np.linspace(0.25, 5, 20)]
+        np.testing.assert_allclose(z[:, 0], unit * expected, atol=1e-9)
+        # the range is that of the values that scaled the input
+        ends = 3 * scale * np.asarray([-1.01, -0.99, 0.99, 1.01])
+        for centre in (5, 5 + median):
+            outside = forecaster.outside(state, jnp.asarray(centre + ends)[:, None])[:, 0]
+            assert outside.tolist() == [True, False, False, True]
+
+
 def test_standardized_runs_under_vmap_and_in_float32():
     random = np.random.default_rng(4)
-    x = np.c_[random.normal(size=(4, 100, 1)), random.normal(size=(4, 100, 1)) > 0.5]
+    x = np.c_[random.normal(size=(4, 300, 1)), random.normal(size=(4, 300, 1)) > 0.5]
     y = x.sum(2)
     forecaster = small([0.0, 0.0], [1.0, 0.0])
 
@@ -263,6 +284,30 @@ def test_a_relevant_input_that_leaves_its_first_range_is_learned(name, most):
     assert np.asarray(forecasts.loss)[-1_000:].mean() < most
 
 
+@pytest.mark.parametrize(
+    "late, jump",
+    [
+        (lambda b, t: b, 0),
+        (lambda b, t: np.where(t < 760, 1e4, b), 0),
+        (lambda b, t: 300 + 5 * b, 0),
+        (lambda b, t: 300 + 5 * b, 2),
+    ],
+)
+def test_a_relevant_input_that_starts_late_is_learned(late, jump):
+    """The input is 0 before number 750; `jump` is a change of the labels at that number."""
+    random, t = np.random.default_rng(9), np.arange(N_EVENTS)
+    a, b = random.uniform(-1, 1, (2, N_EVENTS))
+    effect = np.where(t >= 750, jump + np.sin(3 * b), 0)
+    y = np.sin(3 * a) + effect + 0.1 * random.normal(size=N_EVENTS)
+    x = np.c_[a, np.where(t >= 750, late(b, t), 0)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "inputs .* have left the range")
+        forecaster = default_forecaster((x, y), first=500, progress=False)
+        forecasts, _ = prequential(forecaster, (x, y), KEY)
+    # the variance of the noise is 0.01
+    assert np.asarray(forecasts.loss)[-1_000:].mean() < 0.015
+
+
 def test_bounded_features_distinguish_inputs_far_from_zero():
     z = np.asarray([[0.0, 0.0], [7.0, 0.0], [29.0, 0.0], [1e30, 0.0], [1e30, 1.0]])
     taylor = Taylor(inputs=2, degree=2, lengthscale=2.0)
@@ -328,6 +373,40 @@ def test_offsets_and_units_change_no_relative_error(offset, unit):
     assert expected < 1e-4
     assert error(x, y * unit + offset) == pytest.approx(expected, rel=0.1)
     assert error(x * unit + offset, y) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.float32
+def test_inputs_that_float32_does_not_distinguish_are_named():
+    random, n = np.random.default_rng(10), 100
+    stamps = 1.6e9 + np.arange(n) * 72.0
+    x = np.c_[random.normal(size=n), stamps, np.full(n, 1e9), 1e6 + random.normal(size=n)]
+    y = x[:, 0]
+    # given in float32, in which the constant has no deviation; or in float64, converted to float32
+    given = [(x.astype(np.float32), y.astype(np.float32))]
+    if not jax.config.jax_enable_x64:
+        given.append((x, y))
+    for pair in given:
+        with pytest.warns(UserWarning, match=r"inputs \[1, 3\] vary .* for float32 numbers"):
+            default_forecaster(pair, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        near = x - [0, stamps[0], 0, 1e6]
+        default_forecaster((near.astype(np.float32), y.astype(np.float32)), progress=False)
+        if jax.config.jax_enable_x64:
+            default_forecaster((x, y), progress=False)
+
+
+@pytest.mark.parametrize("unit, words", [(1e20, "above the largest"), (1e-30, "below the least")])
+def test_labels_whose_squared_errors_are_no_float32_numbers_are_warned_of(unit, words):
+    x, y = (values.astype(np.float32) for values in (np.ones((9, 2)), np.linspace(1, 2, 9)))
+    forecaster = small([0.0, 0.0], [1.0, 1.0])
+    with pytest.warns(UserWarning, match=f"squared errors .* {words} number of float32: use"):
+        prequential(forecaster, (x, y * np.float32(unit)), KEY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prequential(forecaster, (x, y), KEY)
+        prequential(forecaster, (x, y * unit), KEY, block=3)
+        prequential(forecaster, (x, 0 * y), KEY)
 
 
 def test_the_represented_share_is_the_squared_length_of_the_features():
