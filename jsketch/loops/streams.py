@@ -491,8 +491,8 @@ def _warn_of_unit(forecasts: Forecasts, ys: Array) -> None:
     if too_large or 0 < largest < float(limits.tiny) ** 0.5:
         problem = "above the largest" if too_large else "below the least"
         warn(
-            f"the squared errors of labels of this unit are {problem} number of {ys.dtype.name}: use"
-            " another unit, in which the labels are near 1."
+            f"the squared errors of labels of this unit are {problem} number of {ys.dtype.name}:"
+            " use another unit, in which the labels are near 1."
         )
 
 

@@ -405,7 +405,7 @@ def test_labels_whose_squared_errors_are_no_float32_numbers_are_warned_of(unit, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         prequential(forecaster, (x, y), KEY)
-        prequential(forecaster, (x, y * unit), KEY, block=3)
+        prequential(forecaster, (x.astype(float), y.astype(float) * unit), KEY)
         prequential(forecaster, (x, 0 * y), KEY)
 
 
