@@ -208,10 +208,8 @@ def _register_state_dict(cls: type, node_fields: list[str]) -> None:
             if isinstance(saved, dict):
                 missing = ", ".join(name for name in node_fields if name not in saved)
                 unknown = ", ".join(map(str, saved.keys() - set(node_fields)))
-                parts = [f"lacks {missing}"] * bool(missing) + [
-                    f"has the unknown {unknown}"
-                ] * bool(unknown)
-                found = " and ".join(parts)
+                parts = {"lacks": missing, "has the unknown": unknown}
+                found = " and ".join(f"{verb} {names}" for verb, names in parts.items() if names)
             raise ValueError(
                 f"the saved value at {serialization.current_path() or '.'} is not a {cls.__name__}:"
                 f" it {found}."

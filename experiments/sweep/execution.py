@@ -14,6 +14,7 @@ from experiments.results import store
 from experiments.runs import bandit_runs
 from jsketch import loops
 from jsketch.loops.advance import Clock, advance
+from jsketch.loops.rollouts import filled_trace
 from jsketch.loops.runs import warn_of_imprecision
 
 REPORTS = 10  # number of progress reports of a run
@@ -56,7 +57,10 @@ def save(
 ) -> None:
     """Writes a finished run; `trace` is None if the run failed because of a non-finite number. The
     curves of a failed run are NaN, so that a mean over seeds cannot leave it out."""
-    saved = _no_trace(job.horizon) if trace is None else trace
+    if trace is None:
+        saved = filled_trace(np.full(job.horizon, -1), np.full(job.horizon, np.nan))
+    else:
+        saved = trace
     arrays: dict[str, Any] = bandit_runs.saved_arrays(saved, job.problem.mean_reward)
     arrays |= dict(
         final_simple_regret=np.asarray(np.asarray(saved.regret).min()),
@@ -66,14 +70,6 @@ def save(
         commit=np.asarray(job.commit),
     )
     store.write_npz(path(job.folder, task), arrays)
-
-
-def _no_trace(horizon: int) -> loops.Trace:
-    """The trace of a run without evaluations."""
-    integers, numbers = np.full(horizon, -1), np.full(horizon, np.nan)
-    # arm, reward, regret, round, batch_size, dictionary_size, width
-    columns: Any = (integers, numbers, numbers, integers, integers, integers, numbers)
-    return loops.Trace(*columns)
 
 
 def execute(job: Job, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:

@@ -122,8 +122,7 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        example = self._as_example(x)
-        return self._check_finite(float(self._from_state(_preview, example)))
+        return self._check_finite(float(self._from_state(_preview, self._as_example(x))))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
@@ -152,7 +151,12 @@ class Live:
         xs, ys = self._as_examples(xs, ys)
         self._check_state()
         forecasts, self.state = predict_pair(
-            *(self.forecaster, self._key, xs, ys, self.state, self.received),
+            self.forecaster,
+            self._key,
+            xs,
+            ys,
+            self.state,
+            self.received,
             block=BLOCK,
             watch=self._watch,
         )

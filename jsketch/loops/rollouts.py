@@ -100,12 +100,16 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     # `rollout` returns NaN after the last evaluation; NaN before it would stop `jax_debug_nans`
-    integers, numbers = jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype)
-    # arm, reward, regret, round, batch_size, dictionary_size, width
-    trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
+    trace = filled_trace(jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype))
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
     names = ("overflow", "truncated", "nonfinite", "exhausted", "imprecise")
     return Progress(state, trace, t=zero, round=zero, **dict.fromkeys(names, false))
+
+
+def filled_trace(integers: Any, numbers: Any) -> Trace:
+    """A trace whose columns of integers and of numbers are these, [T] each."""
+    # arm, reward, regret, round, batch_size, dictionary_size, width
+    return Trace(integers, numbers, numbers, integers, integers, integers, numbers)
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk: int) -> Array:
@@ -224,8 +228,7 @@ def up_to_end(progress: Progress) -> Progress:
 
     def cut(column: Array) -> Array:
         made = jnp.arange(column.shape[0], dtype=jnp.int32) < progress.t
-        is_number = jnp.issubdtype(column.dtype, jnp.floating)
-        return jnp.where(made, column, jnp.asarray(jnp.nan if is_number else -1, column.dtype))
+        return jnp.where(made, column, _no_value(column.dtype))
 
     return replace(progress, trace=jax.tree.map(cut, progress.trace))
 
@@ -399,7 +402,9 @@ def _rollout_over_box(
         y=nans,
         value=nans,
         best=nans,
-        info=jax.tree.map(lambda leaf: _no_value((horizon, *leaf.shape), leaf.dtype), info),
+        info=jax.tree.map(
+            lambda leaf: jnp.full((horizon, *leaf.shape), _no_value(leaf.dtype)), info
+        ),
         state=state,
         t=zero,
     )
@@ -410,8 +415,8 @@ def _rollout_over_box(
     return replace(run, best=jnp.where(evaluated, lax.cummax(observed), jnp.nan))
 
 
-def _no_value(shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array that no evaluation has written: NaN, -1 or false."""
+def _no_value(dtype: Any) -> Array:
+    """The value [] of a column that no evaluation has written: NaN, -1 or false."""
     if jnp.issubdtype(dtype, jnp.bool_):
-        return jnp.zeros(shape, dtype)
-    return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)
+        return jnp.zeros((), dtype)
+    return jnp.asarray(jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)

@@ -244,7 +244,7 @@ def test_an_irrelevant_input_that_leaves_its_first_range_does_no_harm(name):
         parts = [part for part, _ in prequential(forecaster, chunks(x, y, 1_000), KEY)]
     # the variance of the noise is 0.01
     assert np.asarray(parts[2].loss).mean() < 0.012
-    # once over all chunks, and only of an input whose range is known
+    # one warning for all chunks, and none of an input that has no scale yet
     assert len(caught) == leaves
     assert not leaves or "inputs [1] have left the range" in str(caught[0].message)
 

@@ -196,7 +196,7 @@ def test_an_index_of_pandas_is_no_input(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_repeated_names_are_refused(tmp_path, ending):
-    """The second of two columns `y` would be an input, from which the label is known."""
+    """The second of two columns `y` would be an input that equals the label."""
     path, columns = tmp_path / f"a{ending}", [[1.0, 2.0]] * 4
     if ending == ".csv":
         write(path, "a,y,y,b\n1,1,1,1\n2,2,2,2\n")

@@ -70,7 +70,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         try:
             main()
         except KeyboardInterrupt as interrupt:
-            # its message says what was done
+            # the message names the results that are saved
             print(f"\ninterrupted{f': {interrupt}' if interrupt.args else ''}", file=sys.stderr)
             raise SystemExit(INTERRUPTED) from None
         except (ValueError, OSError, FloatingPointError, MemoryError) as error:
