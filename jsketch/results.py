@@ -1,7 +1,7 @@
 """How a run or a stream stands: one number, in place of a flag for each thing that may happen.
 
 A compiled loop cannot raise an error. It ends when the result is not `RUNNING`, and the loop on the
-host reads the number and raises the error, enlarges the capacity or warns .
+host reads the number and raises the error, enlarges the capacity or warns.
 """
 
 from __future__ import annotations
