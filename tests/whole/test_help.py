@@ -19,7 +19,7 @@ COMMANDS = {
     "bench": "experiments.bench.bandits",
     "demo": "experiments.demo",
     "fuzz": "tests/fuzz/main.py",
-    "mutate": "tests/mutate.py",
+    "mutate": "tests/mutations/mutate.py",
     "report": "experiments.report.main",
     "reproduce": "experiments.reproduce.main",
     "suggest": "jsketch.suggest.tables.main",
