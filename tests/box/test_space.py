@@ -198,6 +198,7 @@ EXTREMES = [
     Real("r", 0.0, 1e-300, open=True),
     Real("r", 1e16, 1e16 + 2.0**25, open=True),  # the smallest range here
     Real("r", 1e16, 1e16 * (1 + 1e-4), log=True, open=True),
+    Real("r", 0.0, 1e-308),  # the smallest number has no half
     Integer("n", 10**17, 10**17 + 5),
     Integer("n", -(2**1023) + 2**970, 2**1023 - 2**970),
     Integer("n", 1, 2**1023 - 2**970, log=True),
@@ -224,6 +225,13 @@ def test_ranges_at_the_ends_of_float64(h):
     if h.high - h.low == 5:
         integers = range(h.low, h.high + 1)
         assert [h.decode(h.encode(n)) for n in integers] == list(integers)
+
+
+def test_random_points_of_a_coarse_range_may_decode_to_the_same_number():
+    """That is so if about 2^45 numbers or fewer lie between the ends, or at a margin."""
+    coarse = [Real("r", 1e16, 1e16 + 2.0**26), Real("r", 1.0, 1.0001, log=True)]
+    assert all(h.is_coarse for h in [*coarse, Real("r", 0, 1, open=True)])
+    assert not any(h.is_coarse for h in [Real("r", 0, 1), Real("r", 1e-4, 1, log=True)])
 
 
 @pytest.mark.parametrize("h", EXTREMES[4:7], ids=str)

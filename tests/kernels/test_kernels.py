@@ -140,6 +140,7 @@ def test_operators_combine_kernels():
         (2.0 * gaussian, kernels.Scaled(gaussian, 2.0)),
         (gaussian * 3, kernels.Scaled(gaussian, 3)),
         (np.float64(2) * gaussian, kernels.Scaled(gaussian, np.float64(2))),
+        (np.float32(2) * gaussian, kernels.Scaled(gaussian, np.float32(2))),
         (np.array(2.0) * gaussian, kernels.Scaled(gaussian, np.array(2.0))),
         (jnp.array(2.0) * gaussian, kernels.Scaled(gaussian, jnp.array(2.0))),
         (discrete.MinMax() + gaussian, kernels.Sum(discrete.MinMax(), gaussian)),
@@ -162,6 +163,19 @@ def test_operators_combine_kernels():
     ):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_values_of_scaled_kernels_sums_and_products():
+    one, other = kernels.Linear(2.0), kernels.Polynomial(offset=0.5, degree=2)
+    for combined, combine in [
+        (kernels.Scaled(one, 3.0), lambda a, b: 3 * a),
+        (kernels.Sum(one, other), np.add),
+        (kernels.Product(one, other), np.multiply),
+    ]:
+        expected = combine(np.asarray(one.gram(X, Y)), np.asarray(other.gram(X, Y)))
+        np.testing.assert_allclose(combined.gram(X, Y), expected, rtol=1e-15)
+        expected = combine(np.asarray(one.diag(X)), np.asarray(other.diag(X)))
+        np.testing.assert_allclose(combined.diag(X), expected, rtol=1e-15)
 
 
 def test_the_factor_of_a_kernel_is_one_number():
