@@ -87,6 +87,27 @@ def test_both_ways_to_compute_distances_agree(name, spread, offset):
     np.testing.assert_allclose(large_table, small_tables, rtol=0, atol=slope * error + 4 * eps)
 
 
+def test_distances_from_expanded_squares_are_not_negative():
+    """The expansion of the distances between equal points has rounding errors of both signs."""
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((600, 4)))
+    distances = np.asarray(kernels.squared_distances(x, x))
+    assert stationary.expands_square(600, 600, 4) and (distances.diagonal() > 0).any()
+    assert (distances >= 0).all()
+
+
+def test_a_lengthscale_of_one_entry_holds_for_all_inputs():
+    one, number = kernels.Gaussian(jnp.array([0.7])), kernels.Gaussian(0.7)
+    np.testing.assert_allclose(one.gram(X, Y), number.gram(X, Y), rtol=1e-14)
+
+
+@pytest.mark.parametrize("lengthscale", [0.7, S])
+def test_tables_may_have_no_columns(lengthscale):
+    assert kernels.Gaussian(lengthscale).gram(jnp.asarray(X), jnp.asarray(Y[:0])).shape == (
+        len(X),
+        0,
+    )
+
+
 def clusters(gap, n=600, d=4):
     """Points [n, d] of spread 0.1 in two clusters at the distance `gap`."""
     random = np.random.default_rng(0)

@@ -41,6 +41,25 @@ def test_an_arm_with_1800_pulls_loses_no_digits():
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
 
 
+def test_copies_of_pulled_arms_leave_a_posterior_finite():
+    """The variance of a copy of a pulled arm is lam, 1,000 times below the rounding error of the
+    difference that yields it. A negative difference would make the pivot negative."""
+    kernel, lam = kernels.Gaussian(0.5), 1e-19
+
+    @jax.jit
+    def run(x):
+        def step(post, arm):
+            return exact.observe(post, kernel, x, arm, 1.0, jnp.ones((), bool), lam)
+
+        return jax.lax.scan(step, exact.prior(kernel, x, lam, 24), jnp.arange(24))[0]
+
+    for seed in range(8):
+        x = np.random.default_rng(seed).uniform(size=(12, 2))
+        post = run(jnp.asarray(np.concatenate([x, x])))
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(post))
+        assert (np.asarray(post.variance) >= 0).all()
+
+
 def test_posteriors_of_more_arms_than_xla_processes_in_one_chunk():
     """A chunk of a loop has 16,384 floats. jaxlib 0.10.2 computes some products of 3 columns
     wrongly from row 16,384 on."""
