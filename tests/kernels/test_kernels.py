@@ -130,6 +130,19 @@ def test_gradients_are_finite_at_equal_points(name):
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_derivatives_of_matern_kernels_are_their_differences(nu):
+    def value(distance):
+        return kernels.Matern(1.3, nu=nu).gram(jnp.zeros((1, 1)), distance[None, None])[0, 0]
+
+    for distance in (1e-6, 0.01, 0.4, 3.0):
+        step = 1e-3 * distance
+        difference = (value(jnp.array(distance + step)) - value(jnp.array(distance - step))) / 2
+        slope = jax.grad(value)(jnp.array(distance))
+        # a value near 1 has an error of eps, and the difference is of the order step^2
+        np.testing.assert_allclose(slope, difference / step, rtol=1e-5, atol=4e-16 / step)
+
+
 def test_inputs_far_from_zero_lose_no_digits():
     """x / lengthscale is rounded alike for both points: posteriors magnify errors by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
