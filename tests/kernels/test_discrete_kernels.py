@@ -9,6 +9,7 @@ from small_problems import ASK, INIT
 
 from jsketch import kernels
 from jsketch.bandits import BBKB
+from jsketch.kernels.table import check_table
 from jsketch.suggest import Columns, Mixed, discrete
 from jsketch.suggest.discrete import pack_bits
 
@@ -125,3 +126,16 @@ def test_wrong_bits_columns_and_lengthscales_are_refused():
         (lambda: check(LENGTHS[:4]), "has 5 lengthscales"),
     ]
     check_refusals(rows)
+
+
+def test_a_table_is_symmetric_up_to_a_ten_thousandth_of_its_largest_variance(monkeypatch):
+    monkeypatch.setattr("jsketch.kernels.table.ROWS", 2)
+    table = np.diag([1.0, 2.0, 1.0, 1.0, 1.0])
+    table[3, 4] = 1.9e-4
+    check_table(table)
+    for entry in ((0, 1), (3, 2), (3, 4)):
+        wrong = table.copy()
+        wrong[entry] += 2.1e-4
+        low, high = sorted(entry)
+        with pytest.raises(ValueError, match=rf"symmetric: entry \[{low}, {high}\]"):
+            check_table(wrong)

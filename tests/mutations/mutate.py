@@ -102,21 +102,26 @@ def record(folder, sources, arguments):
     for file, source in sources.items():
         (folder / file).write_text(instrumented(file, source))
     output, recorded = folder / "recorded.json", {}
-    for argument in arguments:
-        path = folder / argument
-        files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-        for test_file in map(str, files):
-            output.unlink(missing_ok=True)
-            said = python(folder, [SESSION, "record", str(output), test_file])[1]
-            tests = json.loads(output.read_text()) if output.exists() else {}
-            if not tests:
-                raise SystemExit(
-                    f"No test passes without a mutation in {argument}:\n{said[-2000:]}"
-                )
-            recorded |= tests
+    for argument in _files_of_tests(folder, arguments):
+        output.unlink(missing_ok=True)
+        status, said = python(folder, [SESSION, "record", str(output), argument])
+        tests = json.loads(output.read_text()) if output.exists() else {}
+        if not tests and status not in (0, NO_TEST_RAN):
+            raise SystemExit(f"No test of {argument} passes without a fault:\n{said[-2000:]}")
+        recorded |= tests
     for file, source in sources.items():
         (folder / file).write_text(source)
     return recorded
+
+
+def _files_of_tests(folder, arguments):
+    """The arguments, with the files of each folder in its place."""
+    found = {}
+    for argument in arguments:
+        paths = (folder / argument).rglob("test_*.py") if (folder / argument).is_dir() else ()
+        names = sorted(path.relative_to(folder).as_posix() for path in paths)
+        found |= dict.fromkeys(names or [argument])
+    return list(found)
 
 
 def chosen_tests(mutant, recorded, arguments):

@@ -41,6 +41,22 @@ def test_an_arm_with_1800_pulls_loses_no_digits():
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
 
 
+def test_an_observation_that_is_masked_or_overflows_changes_nothing():
+    x, kernel, lam = jnp.array([[0.0], [0.7], [1.1]]), kernels.Gaussian(0.5), 0.1
+
+    def observe(post, arm, observed):
+        return exact.observe(post, kernel, x, jnp.int32(arm), 1.0, jnp.array(observed), lam)
+
+    post = exact.prior(kernel, x, lam, 2)
+    for arm in (0, 1, 1):
+        post, overflow = observe(post, arm, True)
+        assert not overflow
+    for arm, observed, overflows in ((0, False, False), (2, False, False), (2, True, True)):
+        same, overflow = observe(post, arm, observed)
+        assert overflow == overflows
+        jax.tree.map(np.testing.assert_array_equal, same, post)
+
+
 def test_copies_of_pulled_arms_leave_a_posterior_finite():
     """The variance of a copy of a pulled arm is lam, 1,000 times below the rounding error of the
     difference that yields it. A negative difference would make the pivot negative."""
