@@ -139,11 +139,3 @@ def test_a_table_is_symmetric_up_to_a_ten_thousandth_of_its_largest_variance(mon
         low, high = sorted(entry)
         with pytest.raises(ValueError, match=rf"symmetric: entry \[{low}, {high}\]"):
             check_table(wrong)
-
-
-def test_values_of_features_that_are_no_rows_of_the_table_are_nan():
-    kernel = kernels.Precomputed(jnp.eye(3))
-    x = jnp.array([[0.0], [2.0], [3.0], [-1.0], [0.5]])
-    is_row = np.array([True, True, False, False, False])
-    assert (np.isnan(kernel.diag(x)) == ~is_row).all()
-    assert (np.isnan(kernel.gram(x, x)) == ~(is_row[:, None] & is_row[None, :])).all()
