@@ -112,6 +112,13 @@ def test_variances_and_logdets_satisfy_their_bounds():
         assert sketched_logdet <= logdet * (1 + 1e-9) <= sketched_logdet + rho / p.lam + 1e-7
 
 
+def test_inclusion_probabilities_are_those_of_the_paper_and_at_most_one():
+    probability = dictionaries.inclusion_probability(jnp.array([0.0, 1.0, 20.0]), 0.1, 2.0)
+    np.testing.assert_allclose(probability, [0, 0.2, 1], rtol=1e-15)
+    # THEORY 3.1
+    np.testing.assert_allclose(dictionaries.qbar_theory(1000, 0.1), 72 * np.log(40_000), rtol=1e-14)
+
+
 def test_a_dictionary_is_extended_while_it_is_not_much_larger_than_a_new_draw():
     """THEORY 3.6: a dictionary is extended while the result has at most (1 + g) times the expected
     size of a new draw, and never for g below 0. The rule is tested for single values of g and for
