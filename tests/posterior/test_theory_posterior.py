@@ -115,7 +115,7 @@ def test_variances_and_logdets_satisfy_their_bounds():
 def test_inclusion_probabilities_are_those_of_the_paper_and_at_most_one():
     probability = dictionaries.inclusion_probability(jnp.array([0.0, 1.0, 20.0]), 0.1, 2.0)
     np.testing.assert_allclose(probability, [0, 0.2, 1], rtol=1e-15)
-    # THEORY 3.1
+    # THEORY 3.2
     np.testing.assert_allclose(dictionaries.qbar_theory(1000, 0.1), 72 * np.log(40_000), rtol=1e-14)
 
 
