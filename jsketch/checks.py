@@ -133,7 +133,7 @@ _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
 COMPONENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
     **dict.fromkeys(("bandit", "base"), _BANDIT),
-    "forecaster": ("init predict update", "a forecaster, such as online.PKAWV(features)"),
+    "forecaster": ("init predict advance", "a forecaster, such as online.PKAWV(features)"),
     "schedule": ("__call__", "a schedule of box.ball, such as OFUL()"),
     "oracle": ("refine restarts", "LevenbergMarquardt() or Gradient(), from box.model"),
     "model": ("init apply", "a flax module, such as Network(), or Parametric(init, apply)"),
@@ -144,8 +144,8 @@ COMPONENTS: dict[str, tuple[str, str]] = {
         "an object with methods init, ask and tell, such as BBKB(kernel)",
     ),
     "the forecaster": (
-        "init() predict()",
-        "an object with methods init and predict, such as PKAWV(features)",
+        "init() predict() advance()",
+        "an object with methods init, predict and advance, such as PKAWV(features)",
     ),
     "the problem": (
         "arms mean_reward sample",

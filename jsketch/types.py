@@ -25,15 +25,17 @@ several tied arms. Without ties the picks are the same.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import ONE_DEVICE, Rows
+from jsketch.linalg import ONE_DEVICE, Rows, put
+from jsketch.results import Result, result
 
 PRNGKey = Array
 
@@ -257,32 +259,36 @@ class BoxOptimizer(Protocol):
 
 @struct.dataclass
 class ForecastInfo:
-    """A record of one example, or of a block of examples."""
+    """A record of one example, or of a block of B examples."""
 
-    dictionary_size: Array  # [] int32, number of features or points of the forecaster
-    overflow: Array  # [] bool, the example exceeds the capacity and is NOT learned
-    nonfinite: Array  # [] bool, an ignored label was infinite, or the state is not finite
+    dictionary_size: Array  # [] or [B] int32, features or points after each example
+    # [] int32, a `results.Result`: RUNNING, CAPACITY_EXCEEDED if the next example exceeds the
+    # capacity and is NOT learned, or NOT_FINITE if a label is infinite or the state is not finite
+    result: Array
 
 
 class Forecaster(struct.Settings):
-    """The base class of forecasters: a subclass defines `init`, `predict`, and `update` or
-    `step`. `predict` is pure and does not depend on the label; a label that is not finite is
-    ignored.
+    """The base class of forecasters. A subclass defines `init`, `predict`, and either `update`,
+    which learns one example, or `advance`, which learns a block; each is derived from the other.
+    `predict` is pure and does not depend on the label; a label that is not finite is ignored.
 
-    The attribute `takes` declares how the loops pass examples. With "examples" the loops pass one
-    example at a time; the other values need a method:
+    A forecaster whose state has a capacity also has a method grow(state) -> state, which enlarges
+    it. The loops call `grow` when the result is CAPACITY_EXCEEDED.
 
-    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info) learns a block;
-                      the results are those of learning the examples one by one
-    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info) learns
-                      the first `done` <= `limit` examples of a block; limit 0 changes nothing
+    Example:
 
-    The attribute `grows = True` declares the method grow(state) -> state, which enlarges the
-    capacity.
+        @jsketch.struct.dataclass
+        class LastLabel(Forecaster):
+            def init(self, x, key):
+                return jnp.zeros((), x.dtype)
+
+            def predict(self, state, x):
+                return state
+
+            def update(self, state, x, y, key):
+                state = jnp.where(jnp.isfinite(y), y, state)
+                return state, ForecastInfo(dictionary_size=0, result=Result.RUNNING)
     """
-
-    takes: Any = "examples"
-    grows: ClassVar[bool] = False
 
     def init(self, x: Array, key: PRNGKey) -> Any:
         """The state before the first example; x [d] is one example."""
@@ -292,24 +298,88 @@ class Forecaster(struct.Settings):
         """The prediction y^ [] at x [d], before its label is observed."""
         raise NotImplementedError
 
-    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
-        """(state, `ForecastInfo`) after the label y [] at x [d]. On overflow the state does not
-        change."""
-        if type(self).step is Forecaster.step:
-            raise NotImplementedError(f"{type(self).__name__} must define update or step.")
-        state, _, info = self.step(state, x, y, key)
-        return state, info
+    def preview(self, state: Any, xs: Array) -> tuple[Array, Array]:
+        """(predictions y^ [n] at the rows of xs [n,d], all from the same state; a `Result` []). If
+        it is CAPACITY_EXCEEDED, the predictions are valid only once the capacity is larger."""
+        predictions = jax.vmap(lambda x: self.predict(state, x))(xs)
+        return predictions, result()
 
-    def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info) of `predict`, then `update`."""
-        prediction = self.predict(state, x)
-        state, info = self.update(state, x, y, key)
-        return state, prediction, info
+    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
+        """(state, `ForecastInfo`) after the label y [] at x [d]. If the example exceeds the
+        capacity, the state does not change."""
+        state, _, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1, key[None])
+        return state, replace(info, dictionary_size=info.dictionary_size[0])
+
+    def advance(
+        self,
+        state: Any,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
+    ) -> tuple[Any, Array, Array, Any]:
+        """Predicts and learns at most `limit` [] examples of a block x [B,d], y [B] in order.
+        `keys` [B] has a key for each of them.
+
+        Returns (state, predictions y^ [B], done [] int32, `ForecastInfo`). The first `done`
+        examples are learned, and only their predictions are valid. A block may end before its
+        limit; `done` is 0 only for a limit of 0, which changes nothing, and if the first example
+        exceeds the capacity.
+        """
+        if type(self).update is Forecaster.update:
+            raise NotImplementedError(f"{type(self).__name__} must define update or advance.")
+        return _one_by_one(self, state, x, y, limit, keys)
 
     def check_rounding(self, x: Array) -> bool:
         """Warns, and returns True, if rounding errors are too large for an example x [d]; called on
         the host."""
         return False
+
+
+class _Learned(NamedTuple):
+    """The first `done` examples of a block, which `update` has learned."""
+
+    state: Any
+    predictions: Array  # [B]
+    sizes: Array  # [B] int32
+    done: Array  # [] int32
+    exceeded: Array  # [] bool, example `done` exceeds the capacity
+    result: Array  # [] int32, the largest result of the learned examples
+
+
+def _one_by_one(
+    forecaster: Forecaster, state: Any, x: Array, y: Array, limit: ArrayLike, keys: Any
+) -> tuple[Any, Array, Array, ForecastInfo]:
+    """`Forecaster.advance` by `predict` and `update`."""
+
+    def learn_next(block: _Learned) -> _Learned:
+        i = block.done
+        key: Any = None if keys is None else keys[i]
+        prediction = forecaster.predict(block.state, x[i])
+        state, info = forecaster.update(block.state, x[i], y[i], key)
+        exceeded = jnp.asarray(info.result) == Result.CAPACITY_EXCEEDED
+        return _Learned(
+            state=state,
+            predictions=put(block.predictions, i, prediction),
+            sizes=put(block.sizes, i, info.dictionary_size),
+            done=i + (~exceeded).astype(jnp.int32),
+            exceeded=exceeded,
+            result=jnp.where(exceeded, block.result, jnp.maximum(block.result, info.result)),
+        )
+
+    zero = jnp.zeros((), jnp.int32)
+    sizes = jnp.zeros(len(y), jnp.int32)
+    block = _Learned(state, jnp.zeros_like(y), sizes, zero, zero > 0, zero)
+    if len(y) == 1 and isinstance(limit, int) and limit > 0:
+        block = learn_next(block)  # a loop would copy the state
+    else:
+        limit = jnp.minimum(jnp.asarray(limit, jnp.int32), len(y))
+        block = lax.while_loop(
+            lambda block: (block.done < limit) & ~block.exceeded, learn_next, block
+        )
+    first_exceeds = block.exceeded & (block.done == 0)
+    code = jnp.maximum(block.result, result((Result.CAPACITY_EXCEEDED, first_exceeds)))
+    return block.state, block.predictions, block.done, ForecastInfo(block.sizes, code)
 
 
 def is_traced(*values: Any) -> bool:

@@ -15,11 +15,12 @@ from jsketch import checks, struct
 from jsketch.contrib import discounting
 from jsketch.linalg import matmul
 from jsketch.online import rounding
-from jsketch.online.base import info_after
+from jsketch.online.base import KernelForecaster, first_labels, info_after
 from jsketch.online.kernel_awv import KernelAWV, KernelState
 from jsketch.online.mixture import Mixture
 from jsketch.online.ridge import PKAWV, RidgeState, awv_prediction, learn_block
-from jsketch.precision import one_dtype
+from jsketch.precision import in_first_dtype
+from jsketch.results import Result, result
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
@@ -43,7 +44,6 @@ class DiscountedState(RidgeState):
 
 
 @struct.dataclass
-@one_dtype
 class DiscountedPKAWV(Forecaster):
     """PKAWV in which the weight of an example is discount^s after s more labelled examples. An
     example costs O(r^2) for r features.
@@ -60,12 +60,11 @@ class DiscountedPKAWV(Forecaster):
     discount: ArrayLike = 0.99
     renew: bool = struct.field(pytree_node=False, default=False)
 
-    takes = "blocks"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         PKAWV(self.features)  # raises ValueError for an invalid feature map
 
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> DiscountedState:
         checks.settings(self)
         discounting.check_discount(self.discount)
@@ -80,38 +79,28 @@ class DiscountedPKAWV(Forecaster):
         leverage = matmul(z, matmul(state.inverse, z)) / discounting.gamma_of(self.discount, like=z)
         return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
-    def update(
-        self, state: DiscountedState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[DiscountedState, ForecastInfo]:
-        z = self.features.features(x[None])[0]
-        learn = jnp.isfinite(y)
-        inverse = state.inverse / jnp.where(learn, discounting.gamma_of(self.discount, like=z), 1)
-        direction = jnp.where(learn, matmul(inverse, z), 0)
-        pivot = 1 + matmul(z, direction)
-        error = jnp.where(learn, y - matmul(z, state.weights), 0)
-        inverse = inverse - direction[:, None] * (direction / pivot)[None, :]
-        weights = state.weights + direction * (error / pivot)
-        if self.renew:
-            row = self._renewal_rows(state, z[None], learn[None])[0]
-            direction = matmul(inverse, row)
-            step = direction / (1 + matmul(row, direction))
-            inverse = inverse - direction[:, None] * step[None, :]
-            weights = weights - step * matmul(row, weights)
-        new = DiscountedState(inverse, weights, state.labelled + learn.astype(jnp.int32))
-        new = discounting.symmetrize_if_discounted(new, self.discount)
-        return new, self._info(new, y[None], z[None], (pivot - 1)[None])
-
-    def predict_update(
-        self, state: DiscountedState, x: Array, y: Array
-    ) -> tuple[DiscountedState, Array, ForecastInfo]:
+    def advance(
+        self,
+        state: DiscountedState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
+    ) -> tuple[DiscountedState, Array, Array, ForecastInfo]:
+        y, done = first_labels(y, limit)
         z, learn = self.features.features(x), jnp.isfinite(y)
         learn_rows = partial(self._learn_rows, z=z, y=y)
         new, means, leverages = discounting.learn_in_short_blocks(
             self.discount, learn_rows, state, learn, like=z
         )
         new = discounting.symmetrize_if_discounted(new, self.discount)
-        predictions = awv_prediction(means, leverages, self.penalize_current)
-        return new, predictions, self._info(new, y, z, leverages)
+        info = info_after(len(new.weights), y, new.weights)
+        # windup is reported as NOT_FINITE: predictions soon become wrong
+        winds_up = result(
+            (Result.NOT_FINITE, discounting.winds_up(new.inverse, z, leverages, learn))
+        )
+        info = replace(info, result=jnp.maximum(info.result, winds_up))
+        return new, awv_prediction(means, leverages, self.penalize_current), done, info
 
     def _learn_rows(
         self, state: DiscountedState, learn: Array, z: Array, y: Array
@@ -119,27 +108,21 @@ class DiscountedPKAWV(Forecaster):
         """(state, means [B], leverages [B]) of `learn_block` with the discount."""
         labelled = state.labelled + learn.sum(dtype=jnp.int32)
         roots, discount = discounting.block_discounts(self.discount, learn, like=z)
+        stride = 1
         if self.renew:
             z = _interleaved(z, self._renewal_rows(state, z, learn))
             y = _interleaved(y, jnp.zeros_like(y))
             learn, roots = jnp.repeat(learn, 2), jnp.repeat(roots, 2)
+            stride = 2  # renewal rows have no prediction
         inverse, weights, means, leverages = learn_block(
-            state.inverse, state.weights, z, y, learn, roots
+            state.inverse, state.weights, z / roots[:, None], y / roots, learn
         )
-        stride = 2 if self.renew else 1  # renewal rows have no prediction
         new = DiscountedState(inverse / discount, weights, labelled)
-        return new, means[::stride], leverages[::stride]
+        return new, (roots * means)[::stride], leverages[::stride]
 
     def _renewal_rows(self, state: DiscountedState, z: Array, learn: Array) -> Array:
         lam, discount = self.regularization, self.discount
         return discounting.renewal_rows(lam, discount, state.labelled, learn, like=z)
-
-    def _info(self, state: DiscountedState, y: Array, z: Array, leverage: Array) -> ForecastInfo:
-        """The info after examples with labels y [B], features z [B,r] and leverages [B]."""
-        info = info_after(len(state.weights), y, state.weights)
-        winds_up = discounting.winds_up(state.inverse, z, leverage, jnp.isfinite(y))
-        # windup is reported as nonfinite: predictions soon become wrong
-        return replace(info, nonfinite=info.nonfinite | winds_up)
 
 
 def _interleaved(rows: Array, other_rows: Array) -> Array:
@@ -148,32 +131,73 @@ def _interleaved(rows: Array, other_rows: Array) -> Array:
 
 
 @struct.dataclass
-@one_dtype
-class DiscountedKernelAWV(KernelAWV):
+class ScaledKernel:
+    """c c' k(x, x') of points (x, c) [n, d + 1]."""
+
+    kernel: Any
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return x[:, -1:] * self.kernel.gram(x[:, :-1], y[:, :-1]) * y[None, :, -1]
+
+    def diag(self, x: Array) -> Array:
+        return jnp.square(x[:, -1]) * self.kernel.diag(x[:, :-1])
+
+
+@struct.dataclass
+class DiscountedKernelAWV(KernelForecaster):
     """Kernel-AWV with lam diag(gamma, ..., gamma^t) in place of lam I for t labelled examples.
     Example t costs O(t d + t^2).
 
     The regularization decays; therefore long streams end with an error (windup, see `discounting`).
     This class is for comparisons; use `DiscountedPKAWV` for applications.
 
+    penalize_current, capacity  as in `online.KernelAWV`
     discount  gamma in (0, 1]
     """
 
+    penalize_current: bool = struct.field(pytree_node=False, default=True)
+    capacity: int = struct.field(pytree_node=False, default=128)
     discount: ArrayLike = 0.99
 
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> KernelState:
+        checks.settings(self)
         discounting.check_discount(self.discount)
-        return super().init(x, key)
+        checks.kernel_inputs(self.kernel, checks.example(x)[None])
+        return self._scaled.init(jnp.append(x, 1), key)
+
+    def predict(self, state: KernelState, x: Array) -> Array:
+        scale = self._scale(state, x)
+        return self._scaled.predict(state, jnp.append(x, scale)) / scale
 
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[KernelState, ForecastInfo]:
-        new, info = super().update(state, x, y, key)
-        squared_pivot = self._row(state, x)[1]
-        relative_error = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
+        scale = self._scale(state, x)
+        new, info = self._scaled.update(state, jnp.append(x, scale), scale * y, key)
+        last = new.used - 1
+        # eps times the ratio of k(x,x) and the squared pivot
+        relative_error = (
+            jnp.finfo(x.dtype).eps
+            * self.kernel.diag(x[None])[0]
+            * jnp.square(scale * new.inverse[last, last])
+        )
         winds_up = (new.used > state.used) & (relative_error > discounting.LARGEST_RELATIVE_ERROR)
-        # reported as nonfinite, like the windup of `DiscountedPKAWV`
-        return new, replace(info, nonfinite=info.nonfinite | winds_up)
+        # reported as NOT_FINITE, like the windup of `DiscountedPKAWV`
+        code = result((Result.NOT_FINITE, winds_up))
+        return new, replace(info, result=jnp.maximum(info.result, code))
 
-    def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        return self.regularization * discounting.gamma_power(self.discount, state.used + 1, like=x)
+    def grow(self, state: KernelState) -> KernelState:
+        """The same state with 1.5 times the capacity."""
+        return self._scaled.grow(state)
+
+    @property
+    def _scaled(self) -> KernelAWV:
+        """The forecaster without a discount of the points (x, c) and the labels c y, where c is
+        gamma^(-t/2) for the t-th labelled example (THEORY 7.12)."""
+        kernel = ScaledKernel(self.kernel)
+        return KernelAWV(kernel, self.regularization, self.penalize_current, self.capacity)
+
+    def _scale(self, state: KernelState, x: Array) -> Array:
+        """c [] of the next example."""
+        return 1 / jnp.sqrt(discounting.gamma_power(self.discount, state.used + 1, like=x))

@@ -53,7 +53,7 @@ def check_discount(discount: Any) -> None:
 
 def gamma_of(discount: Any, like: Array) -> Array:
     """The discount [] in the dtype of `like`. A traced discount outside (0, 1] becomes NaN;
-    predictions then are NaN too, and `info.nonfinite` is set."""
+    predictions then are NaN too, and the result is NOT_FINITE."""
     gamma = jnp.asarray(discount, like.dtype)
     return jnp.where((gamma > 0) & (gamma <= 1), gamma, jnp.nan)
 

@@ -7,13 +7,15 @@ key on the same examples.
 from __future__ import annotations
 
 import os
-import warnings
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.random import fold_in
 from jax.typing import DTypeLike
 
@@ -24,11 +26,12 @@ from jsketch.loops.streams import (
     BLOCK,
     Forecasts,
     RangeWatch,
+    must_grow,
     predict_pair,
     warn_of_diverged,
 )
-from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
+from jsketch.results import Result
 from jsketch.show import html_table, short_repr
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -38,13 +41,19 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 MAX_ROWS = 1024  # largest number of rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_preview = jax.jit(lambda f, state, x, key, t: preview(f, state, x, fold_in(key, t)))
-_preview_all = jax.jit(lambda f, state, xs, key, t: preview_all(f, state, xs, fold_in(key, t)))
+_preview = jax.jit(lambda f, state, xs: f.preview(state, xs))
+
+
 # the memory of the state is donated, because copying a large state takes ten times as long as the
 # update
-_step = jax.jit(
-    lambda f, state, x, y, key, t: f.step(state, x, y, fold_in(key, t)), donate_argnums=1
-)
+@partial(jax.jit, donate_argnums=1)
+def _step(
+    forecaster: Any, state: Any, x: Array, y: Array, key: PRNGKey, t: Array
+) -> tuple[Any, Array, ForecastInfo]:
+    """(state, prediction [], info) after example number t."""
+    keys = fold_in(key, t)[None]
+    state, predictions, _, info = forecaster.advance(state, x[None], y[None], 1, keys)
+    return state, predictions[0], replace(info, dictionary_size=info.dictionary_size[0])
 
 
 @struct.checked_names
@@ -92,12 +101,9 @@ class Live:
         self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
-        # outside of jit, `init` raises errors for static mistakes and warns of rounding
-        forecaster.init(example, init_key)
+        forecaster.init(example, init_key)  # outside of jit, it raises errors for mistakes
         # squared length of the longest example whose rounding was checked; infinite after a warning
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `init` has warned
-            self._checked_square = np.inf if forecaster.check_rounding(example) else 0.0
+        self._checked_square = np.inf if forecaster.check_rounding(example) else 0.0
         self.state = _start(self._forecaster, example, init_key)
 
     @property
@@ -122,7 +128,7 @@ class Live:
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. If the capacity of the state is too small for x, the capacity
         grows. Raises FloatingPointError if the prediction is not finite."""
-        return self._check_finite(float(self._from_state(_preview, self._as_example(x))))
+        return self._check_finite(float(self._preview(self._as_example(x)[None])[0]))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
@@ -142,7 +148,7 @@ class Live:
             # padded to a power of two, so that few programs are compiled
             n_extra = 2 ** (len(rows) - 1).bit_length() - len(rows)
             padded = np.pad(rows, ((0, n_extra), (0, 0)), mode="edge")
-            predictions.append(np.asarray(self._from_state(_preview_all, padded))[: len(rows)])
+            predictions.append(self._preview(padded)[: len(rows)])
         return self._check_finite(np.concatenate(predictions))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
@@ -249,21 +255,26 @@ class Live:
             self.state, prediction, info = _step(
                 self._forecaster, self.state, x, y, self._stream_key, self.received
             )
-            if not info.overflow:
+            if not self._must_grow(info.result):
                 break
             self.state = self._forecaster.grow(self.state)
-        if info.nonfinite:
-            self._error = (
-                f"the state is no longer finite after example {self.received}: resume from a saved"
-                " file, in float64 or with a larger regularization."
-            )
-        self._check_state()
         self.received += 1
         self._watch.see(self._forecaster, self.state, x[None], self.received)
         self._add_errors(float(prediction) - np.asarray(y, float))
         if hasattr(info, "diverged"):
             warn_of_diverged(info.diverged)
         return float(prediction), info
+
+    def _must_grow(self, result: Array) -> bool:
+        message = (
+            f"the state is no longer finite after example {self.received}: resume from a saved"
+            " file, in float64 or with a larger regularization."
+        )
+        try:
+            return must_grow(result, message)
+        except FloatingPointError:
+            self._error = message
+            raise
 
     def _add_errors(self, errors: np.ndarray) -> None:
         """Adds the errors of predictions, [n] or [], to the sums. An unlabelled one is NaN."""
@@ -284,15 +295,14 @@ class Live:
             )
         return predictions
 
-    def _from_state(self, program: Any, x: np.ndarray) -> Any:
-        """The result of `_preview` or `_preview_all` at x, once the capacity is large enough."""
+    def _preview(self, xs: np.ndarray) -> np.ndarray:
+        """The predictions [n] at xs [n,d], once the capacity is large enough."""
         self._check_state()
         while True:
-            result, overflow = program(
-                self._forecaster, self.state, x, self._stream_key, self.received
-            )
-            if not overflow:
-                return result
+            predictions, result = _preview(self._forecaster, self.state, xs)
+            # a state that is not finite is no error as long as its predictions are finite
+            if result != Result.CAPACITY_EXCEEDED:
+                return np.asarray(predictions)
             self.state = self._forecaster.grow(self.state)
 
     def _as_examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:

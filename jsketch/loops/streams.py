@@ -1,6 +1,6 @@
 """Runs of a forecaster over a stream: every prediction is made before its label is observed.
 
-    stream       the pure pass, for use inside jit and vmap; in blocks if the forecaster takes them
+    stream       the pure pass, for use inside jit and vmap
     prequential  the pass on the host over arrays or chunks; capacities grow automatically
 
 The key of an example depends on its index in the stream, so that the predictions do not change if
@@ -24,10 +24,10 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import any_over_vmap, put
-from jsketch.online.base import takes
+from jsketch.linalg import any_over_vmap
 from jsketch.online.standardized import REACH, Standardized
 from jsketch.precision import dtype_of, in_dtype
+from jsketch.results import Result
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
@@ -67,23 +67,22 @@ class Forecasts:
 
 @struct.dataclass
 class Pass:
-    """A pass up to example t. It stops early when a flag is set, except for a forecaster that takes
-    "blocks"."""
+    """A pass up to example t. It ends early, after a block, if the result is not RUNNING."""
 
     state: Any
     forecasts: Forecasts
     t: Array  # [] int32, examples so far
     count: Array  # [] int32, examples before the padding
-    overflow: Array  # [] bool, the next example exceeds the capacity and is not learned
-    nonfinite: Array  # [] bool, a label is infinite or the state is not finite
+    # [] int32, a `Result`: CAPACITY_EXCEEDED if example t exceeds the capacity and is not learned,
+    # or NOT_FINITE if a label is infinite or the state is not finite
+    result: Array
 
 
 @jax.jit
 def _empty_pass(state: Any, ys: Array, count: ArrayLike) -> Pass:
-    zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
+    zeros, zero = jnp.zeros_like(ys), jnp.zeros((), jnp.int32)
     forecasts = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    t, end = jnp.zeros((), jnp.int32), jnp.asarray(count, jnp.int32)
-    return Pass(state, forecasts, t=t, count=end, overflow=false, nonfinite=false)
+    return Pass(state, forecasts, t=zero, count=jnp.asarray(count, jnp.int32), result=zero)
 
 
 def stream(*arguments: Any, **options: Any) -> Pass:
@@ -114,104 +113,67 @@ def continue_pass(
     no meaning from example t on.
 
     forecaster  as in `prequential`
-    state       state of the forecaster before the first of these examples; ignored with `resume`
+    state       state of the forecaster before the first of these examples; ignored with `resume`.
+                Its dtype is that of the computation
     xs          [n, d], the examples
     ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
     resume      a pass over the same examples that goes on, for example after `grow`
-    block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
-                prediction
+    block       int (static), number of examples that are learned together; it changes no prediction
     """
-    unit = takes(forecaster)
-    if unit == "blocks":
-        return _stream_blocks(forecaster, state, xs, ys, block)
+    forecaster, xs, ys = in_dtype((forecaster, xs, ys), dtype_of((resume or state, xs)))
     start = resume or _empty_pass(state, ys, len(ys))
-    if unit == "growing blocks":
-        return _stream_growing_blocks(forecaster, xs, ys, min(block, ys.shape[0]), start)
+    block = min(block, len(ys))
+    # the last block may go past the end of the stream
+    inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
+    labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
+    forecasts = jax.tree.map(lambda values: jnp.pad(values, (0, block)), start.forecasts)
 
     def step(run: Pass) -> Pass:
-        x, y, t = xs[run.t], ys[run.t], run.t
-        step_key = jax.random.fold_in(key, first + t)
-        state, prediction, info = forecaster.step(run.state, x, y, step_key)
-        old = run.forecasts
-        forecasts = replace(  # `labelled` is complete from the start
-            old,
-            prediction=put(old.prediction, t, prediction),
-            loss=put(old.loss, t, _loss(prediction, y)),
-            dictionary_size=put(old.dictionary_size, t, info.dictionary_size),
-        )
+        x = lax.dynamic_slice_in_dim(inputs, run.t, block)
+        y = lax.dynamic_slice_in_dim(labels, run.t, block)
+        numbers = first + run.t + jnp.arange(block, dtype=jnp.int32)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
+        # under vmap a finished run continues, with a limit of zero, until the last one ends
+        limit = jnp.where(_unfinished(run), run.count - run.t, 0)
+        state, prediction, done, info = forecaster.advance(run.state, x, y, limit, keys)
+        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), info.dictionary_size)
+        # the next blocks overwrite the entries after `done`
+        write = partial(lax.dynamic_update_slice_in_dim, start_index=run.t, axis=0)
         return replace(
             run,
             state=state,
-            forecasts=forecasts,
-            t=t + (~info.overflow).astype(jnp.int32),
-            overflow=info.overflow,
-            nonfinite=run.nonfinite | info.nonfinite,
+            forecasts=jax.tree.map(write, run.forecasts, new),
+            t=run.t + done,
+            result=jnp.maximum(run.result, info.result),
         )
 
-    return lax.while_loop(_unfinished, step, start)
+    run = lax.while_loop(
+        lambda run: any_over_vmap(_unfinished(run)), step, replace(start, forecasts=forecasts)
+    )
+    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
 
 def _unfinished(run: Pass) -> Array:
-    return (run.t < run.count) & ~run.overflow & ~run.nonfinite
+    return (run.t < run.count) & (run.result == Result.RUNNING)
 
 
 def _loss(prediction: Array, y: Array) -> Array:
     return jnp.where(jnp.isfinite(y), jnp.square(prediction - y), 0)
 
 
-def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
-    """The pass in blocks; the last block is padded with examples without labels."""
-    count = ys.shape[0]
-    size = min(block, count)
-    n_blocks = -(-count // size)
-    n_extra = n_blocks * size - count
-    inputs = jnp.pad(xs, ((0, n_extra), (0, 0)), mode="edge").reshape(n_blocks, size, -1)
-    labels = jnp.pad(ys, (0, n_extra), constant_values=jnp.nan).reshape(n_blocks, size)
-
-    def step(state: Any, example: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array, Array]]:
-        state, prediction, info = forecaster.predict_update(state, *example)
-        return state, (prediction, info.dictionary_size, info.nonfinite)
-
-    state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (inputs, labels))
-    prediction = prediction.reshape(-1)[:count]
-    dictionary_size = jnp.repeat(dictionary_size, size)[:count]
-    forecasts = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
-    end = jnp.asarray(count, jnp.int32)
-    false = jnp.zeros((), bool)
-    return Pass(state, forecasts, t=end, count=end, overflow=false, nonfinite=nonfinite.any())
-
-
-def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
-    """The pass in blocks that end before an example that changes the forecaster's features."""
-    inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
-    labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
-    padded = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
-
-    def step(run: Pass) -> Pass:
-        x = lax.dynamic_slice_in_dim(inputs, run.t, block)
-        y = lax.dynamic_slice_in_dim(labels, run.t, block)
-        # under vmap a finished run continues, with a limit of zero, until the last one ends
-        limit = jnp.where(_unfinished(run), run.count - run.t, 0)
-        state, prediction, done, info = forecaster.advance(run.state, x, y, limit)
-        dictionary_size = jnp.broadcast_to(info.dictionary_size, (block,))
-        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), dictionary_size)
-        # the next blocks overwrite the entries after `done`
-        write = partial(lax.dynamic_update_slice_in_dim, start_index=run.t, axis=0)
-        forecasts = jax.tree.map(write, run.forecasts, new)
-        return replace(
-            run,
-            state=state,
-            forecasts=forecasts,
-            t=run.t + done,
-            overflow=run.overflow | info.overflow,
-            nonfinite=run.nonfinite | info.nonfinite,
+def must_grow(result: ArrayLike, message: str = "") -> bool:
+    """Whether the capacity of the state has to be enlarged before a stream continues, by its
+    results. Raises FloatingPointError, with the message, if the stream cannot continue."""
+    code = np.max(np.asarray(result))
+    if code == Result.NOT_FINITE:
+        raise FloatingPointError(
+            message
+            or "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
+            " for a missing label; otherwise try float64 or a larger regularization."
         )
-
-    start = replace(resume, forecasts=padded)
-    run = lax.while_loop(lambda run: any_over_vmap(_unfinished(run)), step, start)
-    return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
+    return bool(code == Result.CAPACITY_EXCEEDED)
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
@@ -242,8 +204,8 @@ def prequential(
     state        a state that this function returned, to resume from; its dtype is that of the
                  computation. None: a new one
     first        int, number of examples before these in the whole stream, if `state` is given
-    block        int, number of examples that are learned together if the forecaster takes blocks;
-                 it changes no prediction, up to rounding
+    block        int, number of examples that are learned together; it changes no prediction, up to
+                 rounding
     on_progress  a function of the number of examples so far, called after each pair
     progress     whether a line with the number of examples, their rate and the mean squared error
                  so far is printed to stderr after each pair
@@ -412,13 +374,13 @@ def predict_pair(
 
     # the first call resumes an empty pass, because a call without `resume` is another program
     run = advance(_empty_pass(state, ys, count))
-    while bool(run.overflow):
+    while must_grow(run.result):
         grown = forecaster.grow(run.state)
-        run = advance(replace(run, state=grown, overflow=jnp.zeros((), bool)))
+        run = advance(replace(run, state=grown, result=jnp.zeros_like(run.result)))
     forecasts = run.forecasts
     if count < len(ys):
         forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
-    check_finite(run.nonfinite, forecasts, first)
+    check_predictions(forecasts, first)
     _warn_of_unit(forecasts, ys)
     watch.see(forecaster, run.state, xs, first + count, count)
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
@@ -440,24 +402,17 @@ def prepare(
     init_key, stream_key = jax.random.split(key)
     longest = _longest_example(xs)
     if state is None:
-        # outside of jit, `init` raises errors for static mistakes and warns of rounding
-        forecaster.init(longest, init_key)
+        forecaster.init(longest, init_key)  # outside of jit, it raises errors for mistakes
         _warn_of_scale(forecaster, xs)
         state = _start(forecaster, xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
-        forecaster.check_rounding(longest)
+    forecaster.check_rounding(longest)
     return forecaster, xs, ys, state, stream_key
 
 
-def check_finite(nonfinite: Array, forecasts: Forecasts, first: int) -> None:
-    """Raises FloatingPointError if the flag `nonfinite` [] of a pass is set, or if a prediction is
-    not finite."""
-    if bool(nonfinite):
-        raise FloatingPointError(
-            "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
-            " for a missing label; otherwise try float64 or a larger regularization."
-        )
+def check_predictions(forecasts: Forecasts, first: int) -> None:
+    """Raises FloatingPointError if a prediction is not finite."""
     finite = np.isfinite(forecasts.prediction)
     if not finite.all():
         raise FloatingPointError(

@@ -14,16 +14,13 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import lazy_cond, matmul, pad_identity
 from jsketch.online import rounding
-from jsketch.precision import one_dtype
+from jsketch.results import Result, result
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Arrival, Kors
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-TAKES = ("examples", "blocks", "growing blocks")  # the values of `Forecaster.takes`
-
 
 @struct.dataclass
-@one_dtype
 class KernelForecaster(Forecaster):
     """The base class of the forecasters in the space of a kernel."""
 
@@ -34,30 +31,24 @@ class KernelForecaster(Forecaster):
         return rounding.warn_for_kernel(self.kernel, x, self.regularization)
 
 
-@one_dtype
-class GrowingBlocks(Forecaster):
-    """The base class of the forecasters whose features change at some examples. A block ends before
-    such an example. A single step is a block of one example."""
-
-    takes = "growing blocks"
+class GrowingFeatures(Forecaster):
+    """The base class of the forecasters whose features change when some examples arrive. A block
+    ends before such an example, and begins with it. The prediction at x is made with the features
+    after x has arrived."""
 
     def predict(self, state: Any, x: Array) -> Array:
-        return self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)[1][0]
+        return self._preview_one(state, x)[0]
 
-    def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
-        state, predictions, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
-        return state, predictions[0], info
+    def preview(self, state: Any, xs: Array) -> tuple[Array, Array]:
+        # vmap would make a copy of the dictionary for every row
+        predictions, results = lax.map(lambda x: self._preview_one(state, x), xs)
+        return predictions, results.max()
 
-    def advance(
-        self, state: Any, x: Array, y: Array, limit: ArrayLike
-    ) -> tuple[Any, Array, Array, ForecastInfo]:
-        """Predicts and learns at most `limit` [] examples of x [B,d], y [B] in order, and ends
-        before the next example that changes the features.
-
-        Returns (state, predictions y^ [B], done [] int32, info). The first `done` examples are
-        learned, and only their predictions are valid; `done` is zero on overflow.
-        """
-        raise NotImplementedError
+    def _preview_one(self, state: Any, x: Array) -> tuple[Array, Array]:
+        """(the prediction [] at x [d], the result [] of an example there without a label)."""
+        no_label = jnp.full((1,), jnp.nan, x.dtype)
+        _, predictions, _, info = self.advance(state, x[None], no_label, 1)
+        return predictions[0], info.result
 
 
 @struct.dataclass
@@ -127,45 +118,28 @@ def checked_example(
 ) -> Array:
     """The array x [d]. Raises ValueError unless the settings are valid and x is one example for
     which the kernel is defined, and if a state with these capacities, which has size(d) numbers,
-    exceeds the memory; warns if rounding errors are large."""
+    exceeds the memory."""
     checks.settings(forecaster)
     checks.positive_integer(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(forecaster.kernel, x[None])
     checks.memory(size(len(x)), x.dtype, **capacities)
-    forecaster.check_rounding(x)
     return x
 
 
-def takes(forecaster: Any) -> str:
-    """The attribute `takes` of a forecaster. Raises ValueError unless it is in TAKES."""
-    checks.choice(TAKES, takes=forecaster.takes)
-    return str(forecaster.takes)
-
-
-def preview(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """(the prediction y^ [] of `step` at x [d], whether the state must grow first [])."""
-    _, prediction, info = forecaster.step(state, x, jnp.full((), jnp.nan, x.dtype), key)
-    return prediction, info.overflow
-
-
-def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """`preview` at every row of xs [n,d] from the same state: (predictions [n], whether the state
-    must grow for any row [])."""
-
-    def preview_row(x: Array) -> tuple[Array, Array]:
-        return preview(forecaster, state, x, key)
-
-    # vmap would make a copy of the dictionary for every row
-    sequential = takes(forecaster) == "growing blocks"
-    predictions, overflow = lax.map(preview_row, xs) if sequential else jax.vmap(preview_row)(xs)
-    return predictions, overflow.any()
+def first_labels(y: Array, limit: ArrayLike) -> tuple[Array, Array]:
+    """(the labels y [B], NaN from number `limit` [] on; the number [] int32 of the others), for a
+    forecaster whose blocks end only at their limit."""
+    count = jnp.minimum(jnp.asarray(limit, jnp.int32), len(y))
+    return jnp.where(jnp.arange(len(y), dtype=jnp.int32) < count, y, jnp.nan), count
 
 
 def info_after(
-    size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
+    size: ArrayLike, y: Array, weights: Array, exceeded: ArrayLike = False
 ) -> ForecastInfo:
-    """The info of a block with labels y [B], after which the forecaster has `size` features or
-    points, and `weights`."""
+    """The info of an example with the label y [], or of a block with labels y [B], after which the
+    forecaster has `size` features or points, and `weights`. `exceeded` [] is true if the example
+    exceeds the capacity."""
     nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
-    return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)
+    code = result((Result.CAPACITY_EXCEEDED, exceeded), (Result.NOT_FINITE, nonfinite))
+    return ForecastInfo(jnp.broadcast_to(jnp.asarray(size, jnp.int32), jnp.shape(y)), code)

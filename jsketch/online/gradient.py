@@ -19,8 +19,8 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, put_if, triangular_inverse
-from jsketch.online.base import GrowingBlocks, checked_example, info_after
-from jsketch.precision import one_dtype
+from jsketch.online.base import GrowingFeatures, checked_example, first_labels, info_after
+from jsketch.precision import in_first_dtype
 from jsketch.sketch import fourier, kors, newton
 from jsketch.sketch.fourier import Fourier, RandomFourier
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
@@ -50,7 +50,6 @@ class GradientState:
 
 
 @struct.dataclass
-@one_dtype
 class FOGD(Forecaster):
     """Gradient steps in random Fourier features. An example costs O(D d)."""
 
@@ -58,8 +57,7 @@ class FOGD(Forecaster):
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=1000)  # D, the number of frequencies
 
-    takes = "blocks"
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> GradientState:
         # D frequencies [d], and 2D weights
         x = checked_example(self, x, lambda d: self.count * (d + 2), count=self.count)
@@ -69,20 +67,19 @@ class FOGD(Forecaster):
     def predict(self, state: GradientState, x: Array) -> Array:
         return matmul(fourier.features(state.features, x[None])[0], state.weights)
 
-    def update(
-        self, state: GradientState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[GradientState, ForecastInfo]:
-        state, _, info = self.predict_update(state, x[None], jnp.asarray(y)[None])
-        return state, info
-
-    def predict_update(
-        self, state: GradientState, x: Array, y: Array
-    ) -> tuple[GradientState, Array, ForecastInfo]:
-        """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info)."""
+    def advance(
+        self,
+        state: GradientState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
+    ) -> tuple[GradientState, Array, Array, ForecastInfo]:
+        y, done = first_labels(y, limit)
         z = fourier.features(state.features, x)
         weights, prediction = gradient_steps(state.weights, z, y, jnp.isfinite(y), self.step_size)
         info = info_after(2 * self.count, y, weights)
-        return replace(state, weights=weights), prediction, info
+        return replace(state, weights=weights), prediction, done, info
 
 
 @struct.dataclass
@@ -96,14 +93,14 @@ class NOGDState:
 
 
 @struct.dataclass
-@one_dtype
-class NOGD(GrowingBlocks):
+class NOGD(GrowingFeatures):
     """Gradient steps in the span of the first examples. An example costs O(M^2 + M d)."""
 
     kernel: Any  # a kernel of `jsketch.kernels`
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=100)  # M, the number of points
 
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
         size = self.count
         x = checked_example(self, x, lambda d: size * (size + d), count=size)
@@ -115,9 +112,14 @@ class NOGD(GrowingBlocks):
         )
 
     def advance(
-        self, state: NOGDState, x: Array, y: Array, limit: ArrayLike
+        self,
+        state: NOGDState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
-        """See `GrowingBlocks.advance`. Until there are M points, `done` is at most 1."""
+        """See `Forecaster.advance`. Until there are M points, `done` is at most 1."""
         limit = jnp.asarray(limit, jnp.int32)
         incomplete = state.used < self.count
         done = jnp.minimum(jnp.where(incomplete, 1, len(y)), limit)

@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 from jax import Array
-from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
 from jsketch.online.base import KernelForecaster, checked_example, info_after
-from jsketch.precision import one_dtype
+from jsketch.precision import in_first_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -30,7 +29,6 @@ class KernelState:
 
 
 @struct.dataclass
-@one_dtype
 class KernelAWV(KernelForecaster):
     """The forecaster of Azoury, Warmuth and Vovk in the space of a kernel.
 
@@ -46,8 +44,7 @@ class KernelAWV(KernelForecaster):
     penalize_current: bool = struct.field(pytree_node=False, default=True)
     capacity: int = struct.field(pytree_node=False, default=128)
 
-    grows = True
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         size = self.capacity
         x = checked_example(self, x, lambda d: size * (size + d), capacity=size)
@@ -62,15 +59,15 @@ class KernelAWV(KernelForecaster):
         row, squared_pivot = self._row(state, x)
         ridge = matmul(row, state.solved)
         # AWV divides the ridge prediction by (lam + k(x,x) - |row|^2) / lam
-        return ridge * self._diagonal(state, x) / squared_pivot if self.penalize_current else ridge
+        return ridge * self.regularization / squared_pivot if self.penalize_current else ridge
 
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[KernelState, ForecastInfo]:
         row, squared_pivot = self._row(state, x)
         labelled = jnp.isfinite(y)
-        overflow = labelled & (state.used >= state.points.shape[0])
-        learn = labelled & ~overflow
+        exceeded = labelled & (state.used >= state.points.shape[0])
+        learn = labelled & ~exceeded
         pivot = jnp.sqrt(squared_pivot)
         slot = state.used
         inverse_row = put(-matmul(row, state.inverse), slot, jnp.ones((), x.dtype)) / pivot
@@ -81,7 +78,7 @@ class KernelAWV(KernelForecaster):
             solved=put_if(learn, state.solved, slot, solved),
             used=slot + learn.astype(jnp.int32),
         )
-        return state, info_after(state.used, y, state.solved, overflow)
+        return state, info_after(state.used, y, state.solved, exceeded)
 
     def grow(self, state: KernelState) -> KernelState:
         """The same state with 1.5 times the capacity."""
@@ -99,8 +96,4 @@ class KernelAWV(KernelForecaster):
         cross = jnp.where(in_use, self.kernel.gram(x[None], state.points)[0], 0)
         row = matmul(state.inverse, cross)
         residual = jnp.maximum(self.kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
-        return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
-
-    def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The number [] added to k(x,x) for a new example x [d]. Subclasses may override this."""
-        return self.regularization
+        return row, jnp.asarray(self.regularization, x.dtype) + residual

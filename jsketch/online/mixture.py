@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +25,9 @@ from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.online.base import takes
-from jsketch.precision import one_dtype
+from jsketch.linalg import any_over_vmap
+from jsketch.precision import in_first_dtype
+from jsketch.results import Result, result
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
 
 RATES = {"average": 1 / 8, "vovk": 1 / 2}  # the largest eta B^2 with the guarantee
@@ -47,14 +48,21 @@ class MixtureState:
 
 @struct.dataclass
 class MixtureInfo(ForecastInfo):
-    """`ForecastInfo` with the largest dictionary size of the experts. `overflow` is true if an
-    expert overflows, and `nonfinite` if a label is infinite or all experts have diverged."""
+    """`ForecastInfo` with the largest dictionary size of the experts. The result is NOT_FINITE if a
+    label is infinite or all experts have diverged."""
 
     diverged: Array  # [G] bool, the experts that diverged in this example or block
 
 
+class _Attempt(NamedTuple):
+    """A block that the experts have learned, perhaps up to different examples."""
+
+    limit: Array  # [] int32
+    again: Array  # [] bool
+    outcome: tuple[Any, Array, Array, Any]  # of `advance` of all experts
+
+
 @struct.dataclass
-@one_dtype
 class Mixture(Forecaster):
     """G copies of a forecaster that differ in some fields, weighted by exp(-eta * their losses).
 
@@ -78,14 +86,9 @@ class Mixture(Forecaster):
     learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
 
-    grows = True  # `grow` is called only if an expert overflows
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
 
-    @property
-    def takes(self) -> str:
-        """What the experts take, one of `base.TAKES`."""
-        return takes(self.forecaster)
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
         """The state with equal weights; x [d] is an example. Raises ValueError for an invalid grid
         or expert."""
@@ -106,38 +109,44 @@ class Mixture(Forecaster):
         return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
-        predictions = self._map_experts("predict", state, x)
-        no_label = jnp.full(1, jnp.nan, x.dtype)
-        return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
+        return self._average(state, self._map_experts("predict", state, x)[:, None])[0]
 
-    def step(
-        self, state: MixtureState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[MixtureState, Array, MixtureInfo]:
-        experts, predictions, infos = self._map_experts("step", state, x, y, key)
-        state, prediction, info = self._learn(state, experts, predictions[:, None], y[None], infos)
-        return state, prediction[0], info
-
-    def predict_update(
-        self, state: MixtureState, x: Array, y: Array
-    ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [n], info) after x [n,d], y [n], for experts that take blocks."""
-        experts, predictions, infos = self._map_experts("predict_update", state, x, y)
-        return self._learn(state, experts, predictions, y, infos)
+    def preview(self, state: MixtureState, xs: Array) -> tuple[Array, Array]:
+        predictions, results = self._map_experts("preview", state, xs)
+        return self._average(state, predictions), results.max()
 
     def advance(
-        self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
+        self,
+        state: MixtureState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """See `GrowingBlocks.advance`; for experts that take growing blocks. Learns the examples of
-        x [n,d], y [n] before the first at which the block of any expert ends."""
-        result = self._map_experts("advance", state, x, y, jnp.asarray(limit, jnp.int32))
-        _, _, ends, _ = result
-        done = ends.min()
-        # the blocks of experts with different dictionaries may end at different examples; then all
+        """See `Forecaster.advance`. Learns the examples before the first at which the block of any
+        expert ends."""
+
+        def learn(limit: Array) -> tuple[Any, Array, Array, Any]:
+            return self._map_experts("advance", state, x, y, limit, keys)
+
+        # the blocks of experts with different features may end at different examples; then all
         # experts learn the block again, up to the first of these ends
-        same_end = (ends == done).all() | (done == 0)
-        experts, predictions, _, infos = lax.cond(
-            same_end, lambda: result, lambda: self._map_experts("advance", state, x, y, done)
+        def learn_again(attempt: _Attempt) -> _Attempt:
+            outcome = learn(attempt.limit)
+            ends = outcome[2]
+            differ = (ends != ends.min()).any() & (ends.min() > 0)
+            limit = jnp.where(differ, ends.min(), attempt.limit)
+            return _Attempt(limit, any_over_vmap(differ), outcome)
+
+        limit = jnp.asarray(limit, jnp.int32)
+        none_yet = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(learn, limit))
+        attempt = lax.while_loop(
+            lambda attempt: attempt.again,
+            learn_again,
+            _Attempt(limit, jnp.ones((), bool), none_yet),
         )
+        experts, predictions, ends, infos = attempt.outcome
+        done = ends.min()
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
         # predictions from number `done` on do not count, even if they are NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
@@ -182,22 +191,35 @@ class Mixture(Forecaster):
         states and the infos of the experts."""
         any_infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
-        # an infinite label makes the info of every expert nonfinite, and excludes none
-        log_weights = jnp.where(infos.nonfinite & ~any_infinite, -jnp.inf, log_weights)
+        # an infinite label makes the info of every expert NOT_FINITE, and excludes none
+        nonfinite = infos.result == Result.NOT_FINITE
+        log_weights = jnp.where(nonfinite & ~any_infinite, -jnp.inf, log_weights)
         # without normalization large sums of losses would absorb their differences
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
-        new, overflow = MixtureState(experts, log_weights), infos.overflow.any()
-        if self.forecaster.grows:
-            # no expert learns if one of them overflows
-            new = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state, new)
+        new = MixtureState(experts, log_weights)
+        exceeded = (infos.result == Result.CAPACITY_EXCEEDED).any()
+        if hasattr(self.forecaster, "grow"):
+            # no expert learns if the example exceeds the capacity of one of them
+            new = jax.tree.map(lambda old, new: jnp.where(exceeded, old, new), state, new)
         info = MixtureInfo(
-            dictionary_size=infos.dictionary_size.max(),
-            overflow=overflow,
-            nonfinite=(any_infinite & ~overflow) | new.diverged.all(),
+            dictionary_size=infos.dictionary_size.max(0),
+            result=result(
+                (Result.CAPACITY_EXCEEDED, exceeded),
+                (Result.NOT_FINITE, any_infinite | new.diverged.all()),
+            ),
             diverged=new.diverged & ~state.diverged,
         )
         return new, prediction, info
+
+    def _average(self, state: MixtureState, predictions: Array) -> Array:
+        """The predictions y^ [n] from predictions [G,n] of the experts, all from the same state."""
+        no_label = jnp.full(1, jnp.nan, predictions.dtype)
+
+        def average(predictions: Array) -> Array:
+            return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
+
+        return jax.vmap(average, 1)(predictions)
 
     def _weigh(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
         """(log weights [G] after a block, up to a constant; y^ [n]) from predictions [G,n] and

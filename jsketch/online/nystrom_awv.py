@@ -23,7 +23,7 @@ from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
 from jsketch.online.ridge import awv_prediction, learn_block
-from jsketch.precision import one_dtype
+from jsketch.precision import in_first_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.sketch.newton import Rotation
@@ -47,8 +47,7 @@ class NystromState(base.DictionaryState):
 
 
 @struct.dataclass
-@one_dtype
-class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
+class NystromAWV(base.KernelForecaster, base.GrowingFeatures):
     """PKAWV on a dictionary that KORS samples.
 
     sampling          `Sampling`, the settings mu, beta and eps of KORS
@@ -74,8 +73,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     memory: int = struct.field(pytree_node=False, default=4 * CHUNK)
     remember: bool = struct.field(pytree_node=False, default=True)
 
-    grows = True
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         size, stored = self.capacity, self.memory * self.remember
 
@@ -92,19 +90,18 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         )
 
     def advance(
-        self, state: NystromState, x: Array, y: Array, limit: ArrayLike
+        self,
+        state: NystromState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """See `GrowingBlocks.advance`. Even under vmap, a run without a new coordinate does not
-        evaluate the kernel at its observed examples. Raises ValueError for a block longer than the
-        memory."""
-        count = len(y)
-        if self.remember and count > state.inputs.shape[0]:
-            raise ValueError(
-                f"a block of {count} examples exceeds the memory of {state.inputs.shape[0]}:"
-                " increase `memory`."
-            )
+        """See `Forecaster.advance`. Even under vmap, a run without a new coordinate does not
+        evaluate the kernel at its observed examples."""
+        count, rows = len(y), state.inputs.shape[0]
         limit = jnp.asarray(limit, jnp.int32)
-        memory_full = (limit > 0) & self.remember & (state.received + count > state.inputs.shape[0])
+        memory_full = (limit > 0) & self.remember & (state.received + count > rows)
         draws = kors.draws(state.key, state.received, count, x.dtype)
         arrival = kors.receive(
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
@@ -113,7 +110,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         done = jnp.where(full, 0, jnp.minimum(arrival.next_join, limit))
 
         processed = jnp.arange(count, dtype=jnp.int32) < done
-        if self.remember:
+        if self.remember and count <= rows:  # a longer block exceeds the capacity
             # the write comes before the loop over the examples, because XLA would copy an array
             # that is written after a loop has read it
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)

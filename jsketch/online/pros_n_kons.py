@@ -23,15 +23,14 @@ from jsketch import struct
 from jsketch.linalg import matmul, put
 from jsketch.online import base
 from jsketch.online.base import info_after
-from jsketch.precision import one_dtype
+from jsketch.precision import in_first_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 
 @struct.dataclass
-@one_dtype
-class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
+class ProsNKONS(base.KernelForecaster, base.GrowingFeatures):
     """Second-order steps. With m inducing points, an example and the state take O(m^2)."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
@@ -40,8 +39,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     # int, the initial capacity M for inducing points
     capacity: int = struct.field(pytree_node=False, default=64)
 
-    grows = True
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         size = self.capacity
         x = base.checked_example(self, x, lambda d: size * (3 * size + d), capacity=size)
@@ -49,9 +47,14 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         return base.empty_dictionary(x, size, self.regularization, key)
 
     def advance(
-        self, state: base.DictionaryState, x: Array, y: Array, limit: ArrayLike
+        self,
+        state: base.DictionaryState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
     ) -> tuple[base.DictionaryState, Array, Array, ForecastInfo]:
-        """See `GrowingBlocks.advance`. The prediction for a point that joins is zero."""
+        """See `Forecaster.advance`. The prediction for a point that joins is zero."""
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)

@@ -18,8 +18,8 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.linalg import matmul
 from jsketch.online import rounding
-from jsketch.online.base import info_after
-from jsketch.precision import one_dtype
+from jsketch.online.base import first_labels, info_after
+from jsketch.precision import in_first_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 PANEL = 32  # columns that are eliminated one by one before a matrix product updates the others
@@ -39,7 +39,6 @@ class RidgeState:
 
 
 @struct.dataclass
-@one_dtype
 class PKAWV(Forecaster):
     """Ridge regression in r fixed features. An example costs O(r^2).
 
@@ -59,18 +58,16 @@ class PKAWV(Forecaster):
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
-    takes = "blocks"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         words = "a feature map, such as sketch.taylor.Taylor, with a method features(x)"
         checks.feature_map(self.features, "features", words)
 
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         checks.settings(self)
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
-        self.check_rounding(x)
         checks.memory(size**2, x.dtype, features=size)
         inverse = jnp.eye(size, dtype=x.dtype) / self.regularization
         return RidgeState(inverse, jnp.zeros(size, x.dtype))
@@ -83,58 +80,43 @@ class PKAWV(Forecaster):
         leverage = matmul(z, matmul(state.inverse, z))
         return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
-    def update(
-        self, state: RidgeState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[RidgeState, ForecastInfo]:
-        z = self.features.features(x[None])[0]
-        learn = jnp.isfinite(y)
-        direction = jnp.where(learn, matmul(state.inverse, z), 0)
-        pivot = 1 + matmul(z, direction)
-        error = jnp.where(learn, y - matmul(z, state.weights), 0)
-        inverse = state.inverse - direction[:, None] * (direction / pivot)[None, :]
-        new = RidgeState(inverse, state.weights + direction * (error / pivot))
-        return new, info_after(len(new.weights), y[None], new.weights)
-
-    def predict_update(
-        self, state: RidgeState, x: Array, y: Array
-    ) -> tuple[RidgeState, Array, ForecastInfo]:
-        """Predicts and learns a block x [B,d], y [B] in order, as B calls of `predict` and `update`
-        do: (state, y^ [B], info)."""
+    def advance(
+        self,
+        state: RidgeState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
+    ) -> tuple[RidgeState, Array, Array, ForecastInfo]:
+        y, done = first_labels(y, limit)
         z = self.features.features(x)
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
         info = info_after(len(weights), y, weights)
-        return RidgeState(inverse, weights), awv_prediction(g, h, self.penalize_current), info
+        return RidgeState(inverse, weights), awv_prediction(g, h, self.penalize_current), done, info
 
 
 def learn_block(
-    inverse: Array, weights: Array, z: Array, y: Array, learn: Array, roots: Array | None = None
+    inverse: Array, weights: Array, z: Array, y: Array, learn: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Learns the rows of z [B,r], y [B] where `learn` [B] is true, in order.
 
     Returns (A^-1 [r,r], weights [r], g [B], h [B]), where g is the prediction of ridge regression
     from the previous rows and h the leverage z^T A^-1 z. With S = I + Z A^-1 Z^T = L L^T, the
     pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) are the innovations (y_t - g_t) / L_tt.
-
-    roots [B] are the square roots of discounts gamma^e, one for each row. The discounts replace I
-    in S, the pivots are gamma^e (1 + h_t), and the caller divides A^-1 by the last discount
-    (THEORY 7.12).
     """
     size = len(y)
-    diagonal = jnp.eye(size, dtype=z.dtype) if roots is None else jnp.diag(jnp.square(roots))
     # [r, B], because products with the long side first are faster
     directions = matmul(inverse, z.T)
     outputs = matmul(z, weights)
     errors = jnp.where(learn, y, 0) - outputs
-    gram = diagonal + matmul(z, directions)
+    gram = jnp.eye(size, dtype=z.dtype) + matmul(z, directions)
     columns = eliminate(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
     # row i of g is computed without label i, so that its rounding does not depend on label i either
     g = outputs + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)
-    pivots = jnp.diagonal(lower)
-    pivots = pivots if roots is None else pivots / roots
-    return inverse, weights, g, jnp.square(pivots) - 1
+    return inverse, weights, g, jnp.square(jnp.diagonal(lower)) - 1
 
 
 def eliminate(columns: Array, active: Array) -> Array:

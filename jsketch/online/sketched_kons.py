@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
 from jsketch.online.base import KernelForecaster, checked_example, info_after
-from jsketch.precision import one_dtype
+from jsketch.precision import in_first_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
@@ -42,7 +42,6 @@ class SketchedState:
 
 
 @struct.dataclass
-@one_dtype
 class SketchedKONS(KernelForecaster):
     """Second-order steps with a sketch of the curvature.
 
@@ -57,8 +56,7 @@ class SketchedKONS(KernelForecaster):
     oversampling: ArrayLike = 1.0
     capacity: int = struct.field(pytree_node=False, default=128)
 
-    grows = True
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         size = self.capacity
         # numbers in the two [M, M] factors and the two [., d] arrays of points
@@ -77,9 +75,9 @@ class SketchedKONS(KernelForecaster):
     def predict(self, state: SketchedState, x: Array) -> Array:
         return self._clipped(self._output(state, x)[0])
 
-    def step(
+    def update(
         self, state: SketchedState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[SketchedState, Array, ForecastInfo]:
+    ) -> tuple[SketchedState, ForecastInfo]:
         output, cross, prior_variance = self._output(state, x)
         prediction = self._clipped(output)
         sampling = Sampling(mu=self.regularization, beta=self.oversampling, eps=0.0)
@@ -87,8 +85,8 @@ class SketchedKONS(KernelForecaster):
         score, row, residual = (values[0] for values in scores)
         probability = jnp.maximum(score, self.minimum_probability)
         full_sketch = state.sketch.used >= state.inverse.shape[0]
-        overflow = jnp.isfinite(y) & ((state.used >= state.points.shape[0]) | full_sketch)
-        learn = jnp.isfinite(y) & ~overflow
+        exceeded = jnp.isfinite(y) & ((state.used >= state.points.shape[0]) | full_sketch)
+        learn = jnp.isfinite(y) & ~exceeded
         # the draws depend on the key given to `init`, and not on `key`
         enters = learn & (kors.draws(state.key, state.used, 1, x.dtype)[0] < probability)
 
@@ -118,7 +116,7 @@ class SketchedKONS(KernelForecaster):
             sketch_coefficients=state.sketch_coefficients + step * q,
             key=state.key,
         )
-        return new, prediction, info_after(new.sketch.used, y, new.sketch_coefficients, overflow)
+        return new, info_after(new.sketch.used, y, new.sketch_coefficients, exceeded)
 
     def grow(self, state: SketchedState) -> SketchedState:
         """The same state with larger capacities where they are exhausted: 1.5 times as many

@@ -20,10 +20,10 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import aligned, lazy_cond
-from jsketch.online.base import takes
-from jsketch.precision import one_dtype
+from jsketch.online.base import first_labels
+from jsketch.precision import in_first_dtype
 from jsketch.sketch.taylor import REACH
-from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
+from jsketch.types import Forecaster, PRNGKey, is_traced
 
 LATE_EXAMPLES = 50  # examples that scale an input whose scale is zero
 MOST_SCALES = 2.0  # the largest z of the median of these examples
@@ -43,7 +43,6 @@ class StandardizedState:
 
 
 @struct.dataclass
-@one_dtype
 class Standardized(Forecaster):
     """A forecaster of the labels y - label_shift at the inputs z = (x - shift) / scale.
 
@@ -54,13 +53,13 @@ class Standardized(Forecaster):
     median has |z| = 2: z = 0 at the shift, and the slope is 1 / scale beyond the shift and from
     1.75 scales before the median on.
 
-    forecaster   a forecaster that takes blocks, such as `PKAWV`
+    forecaster   a forecaster, such as `PKAWV`
     shifts       [d], in the units of the inputs
     scales       [d], in the units of the inputs, at least 0
     label_shift  a number in the unit of the labels
 
-    Raises ValueError for a forecaster that does not take blocks. `init` raises ValueError for
-    shifts that are not finite, for negative scales, and for examples with another d.
+    `init` raises ValueError for shifts that are not finite, for negative scales, and for examples
+    with another d.
 
     Example:
 
@@ -75,16 +74,7 @@ class Standardized(Forecaster):
     scales: ArrayLike
     label_shift: ArrayLike = 0.0
 
-    takes = "blocks"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if takes(self.forecaster) != "blocks":
-            raise ValueError(
-                "Standardized needs a forecaster that takes blocks, such as PKAWV; a"
-                f" {type(self.forecaster).__name__} takes {takes(self.forecaster)}."
-            )
-
+    @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> StandardizedState:
         x = checks.example(x)
         checks.finite(label_shift=self.label_shift)
@@ -111,25 +101,32 @@ class Standardized(Forecaster):
         return _standardized(self._deviations(x), scale, jnp.zeros_like(scale), varied)
 
     def predict(self, state: StandardizedState, x: Array) -> Array:
-        z = _standardized(self._deviations(x), state.scale, state.middle, state.varied)
+        z = self._inputs(state, x)
         return self.forecaster.predict(state.forecaster, z) + self.label_shift
 
-    def update(
-        self, state: StandardizedState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[StandardizedState, ForecastInfo]:
-        z, scales = self._learn_scales(state, x[None], y[None])
-        inner, info = self.forecaster.update(state.forecaster, z[0], y - self.label_shift, key)
-        return replace(scales, forecaster=inner), info
+    def preview(self, state: StandardizedState, xs: Array) -> tuple[Array, Array]:
+        predictions, code = self.forecaster.preview(state.forecaster, self._inputs(state, xs))
+        return predictions + self.label_shift, code
 
-    def predict_update(
-        self, state: StandardizedState, x: Array, y: Array
-    ) -> tuple[StandardizedState, Array, ForecastInfo]:
-        """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info)."""
-        z, scales = self._learn_scales(state, x, y)
-        inner, prediction, info = self.forecaster.predict_update(
-            state.forecaster, z, y - self.label_shift
+    def advance(
+        self,
+        state: StandardizedState,
+        x: Array,
+        y: Array,
+        limit: ArrayLike,
+        keys: PRNGKey | None = None,
+    ) -> tuple[StandardizedState, Array, Array, Any]:
+        z, _ = self._learn_scales(state, x, first_labels(y, limit)[0])
+        inner, predictions, done, info = self.forecaster.advance(
+            state.forecaster, z, y - self.label_shift, limit, keys
         )
-        return replace(scales, forecaster=inner), prediction + self.label_shift, info
+        # the block of the forecaster may have ended before its limit
+        _, scales = self._learn_scales(state, x, first_labels(y, done)[0])
+        return replace(scales, forecaster=inner), predictions + self.label_shift, done, info
+
+    def grow(self, state: StandardizedState) -> StandardizedState:
+        """The same state with more capacity for the forecaster."""
+        return replace(state, forecaster=self.forecaster.grow(state.forecaster))
 
     def outside(self, state: StandardizedState, x: Array) -> Array:
         """Whether each input of x [n,d] is more than 3 scales from its shift, and from the median
@@ -138,6 +135,10 @@ class Standardized(Forecaster):
         from_middle = jnp.abs(deviations - aligned(state.middle, x))
         nearest = jnp.minimum(jnp.abs(deviations), from_middle)
         return known & (nearest > REACH * aligned(state.scale, x))
+
+    def _inputs(self, state: StandardizedState, x: Array) -> Array:
+        """z of x [...,d] with the scales of the state, [...,d]."""
+        return _standardized(self._deviations(x), state.scale, state.middle, state.varied)
 
     def _first_scales(self, x: Array) -> tuple[Array, Array]:
         scale = jnp.asarray(self.scales, x.dtype)

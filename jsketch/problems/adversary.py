@@ -24,6 +24,8 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
+from jsketch.precision import dtype_of, in_dtype
+from jsketch.results import Result
 from jsketch.search import CANDIDATES, STARTS, STEPS, forward_mode, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
@@ -65,8 +67,7 @@ class Game:
     prediction: Array  # [n]
     regret: Array  # [n], after the step
     dictionary_size: Array  # [n] int32
-    overflow: Array  # [n] bool, whether the example exceeded the capacity of the forecaster
-    nonfinite: Array  # [n] bool
+    result: Array  # [n] int32, the `Result` of the forecaster
 
 
 def regret(adversary: Adversary, before: GameState, x: Array, y: Array, prediction: Array) -> Array:
@@ -106,8 +107,7 @@ def choose(
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
-    """One game of `play`, for use under jit and vmap; the caller checks `overflow` and
-    `nonfinite`."""
+    """One game of `play`, for use under jit and vmap; the caller checks the results."""
     init_key, step_key = jax.random.split(key)
     lower = adversary.box.lower
     regression = KernelAWV(
@@ -123,7 +123,7 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         state, info = forecaster.update(state, x, y, update_key)
         ridge, _ = regression.update(before.ridge, x, y, update_key)
         next_state = GameState(ridge, before.loss + jnp.square(y - prediction))
-        row = Game(x, y, prediction, regret_t, info.dictionary_size, info.overflow, info.nonfinite)
+        row = Game(x, y, prediction, regret_t, info.dictionary_size, info.result)
         return (state, next_state), row
 
     ridge = regression.init(lower, jax.random.key(0))  # the key has no effect
@@ -150,18 +150,20 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
             f" {adversary.candidates} were given."
         )
     keys = checks.keys(keys=keys)
+    adversary, forecaster = in_dtype((adversary, forecaster), dtype_of(adversary.box))
     # this call checks the settings, which jit would trace
     forecaster.init(adversary.box.lower, keys[0])
     games = _games(adversary, forecaster, rounds, keys)
     name = type(forecaster).__name__
     too_small = f"the capacity of {name} is too small: give it a larger capacity"
     not_finite = f"{name} is not finite: try float64"
-    for flags, error, message in (
-        (np.asarray(games.overflow), ValueError, too_small),
-        (np.asarray(games.nonfinite), FloatingPointError, not_finite),
+    for code, error, message in (
+        (Result.CAPACITY_EXCEEDED, ValueError, too_small),
+        (Result.NOT_FINITE, FloatingPointError, not_finite),
     ):
-        if flags.any():
-            step = flags.any(0).argmax() + 1
+        has_ended = np.asarray(games.result) == code
+        if has_ended.any():
+            step = has_ended.any(0).argmax() + 1
             raise error(f"{message} (first at step {step} of {rounds}).")
     return games
 

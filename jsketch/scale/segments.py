@@ -12,7 +12,15 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import matmul
-from jsketch.loops.streams import BLOCK, Forecasts, Pass, check_finite, prepare, stream
+from jsketch.loops.streams import (
+    BLOCK,
+    Forecasts,
+    Pass,
+    check_predictions,
+    must_grow,
+    prepare,
+    stream,
+)
 from jsketch.online import PKAWV
 from jsketch.online.ridge import RidgeState
 from jsketch.types import PRNGKey
@@ -98,7 +106,8 @@ def prequential_in_segments(
     ys = jnp.pad(ys, (0, n_padding), constant_values=jnp.nan).reshape(n_segments, length)
     passes = _vmapped_streams(forecaster, state, xs, ys, key, block=block)
     forecasts = jax.tree.map(lambda leaf: leaf.reshape(-1)[:n_examples], passes.forecasts)
-    check_finite(passes.nonfinite.any(), forecasts, first)
+    must_grow(passes.result)  # raises an error if the state of a segment is not finite
+    check_predictions(forecasts, first)
     return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 
 

@@ -12,6 +12,7 @@ from jsketch.loops import streams
 from jsketch.loops.streams import stream
 from jsketch.online import PKAWV, Standardized
 from jsketch.sketch import Bounded, Taylor, WithConstant
+from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import bounded
 
 KEY = jax.random.key(0)
@@ -89,6 +90,27 @@ def test_standardized_is_the_forecaster_of_scaled_inputs_and_shifted_labels():
     expected, inner = prequential(forecaster.forecaster, (z, y - 7), KEY)
     np.testing.assert_allclose(found.prediction, expected.prediction + 7, rtol=1e-9)
     np.testing.assert_allclose(state.forecaster.weights, inner.weights, rtol=1e-9)
+
+
+def test_standardized_has_any_forecaster():
+    """The blocks of this forecaster end early, its capacity grows, and the second input is scaled
+    within the stream."""
+    random = np.random.default_rng(5)
+    x = np.c_[random.uniform(-1, 1, 150), np.r_[np.full(20, 5.0), random.uniform(5, 9, 130)]]
+    y = 7 + np.sin(3 * x[:, 0])
+    kors = online.NystromAWV(kernels.Gaussian(1.0), 0.1, Sampling(0.1), capacity=4)
+    forecaster = Standardized(kors, np.asarray([0.0, 5.0]), np.asarray([1.0, 0.0]), 7.0)
+    found, state = prequential(forecaster, (x, y), KEY)
+    scale, median = float(state.scale[1]), float(state.middle[1])
+    assert state.varied.tolist() == [50, 50] and median < 2 * scale  # no gap is compressed
+    z = np.c_[x[:, 0], np.where(np.arange(150) < 70, 0, (x[:, 1] - 5) / scale)]
+    expected, inner = prequential(kors, (z, y - 7), KEY)
+    np.testing.assert_allclose(found.prediction, expected.prediction + 7, rtol=1e-9)
+    np.testing.assert_array_equal(found.dictionary_size, expected.dictionary_size)
+    assert state.forecaster.basis.shape == inner.basis.shape != (4, 4)
+    live = Live(forecaster, 2, KEY)
+    one_by_one = [live.predict_learn(*example) for example in zip(x[:90], y[:90], strict=True)]
+    np.testing.assert_allclose(one_by_one, found.prediction[:90], rtol=1e-9)
 
 
 def test_standardized_inputs_are_increasing_and_bounded():
@@ -171,8 +193,6 @@ def test_standardized_runs_under_vmap_and_in_float32():
 
 
 def test_standardized_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="needs a forecaster that takes blocks"):
-        Standardized(online.KernelAWV(kernels.Gaussian(1.0)), np.zeros(1), np.ones(1))
     x = jnp.zeros(2)
     for wrong, words in (
         (small([0.0], [1.0]), "one number for each of the 2 inputs"),

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from forecasts import mixture as mixture_predictions
 from jax import lax
-from test_online import CASES as FORECASTERS
 
 from jsketch import kernels, loops, online, struct
-from jsketch.online.base import takes
 from jsketch.online.mixture import RATES, Mixture, regularization_mixture
+from jsketch.results import Result, result
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Forecaster, ForecastInfo
@@ -120,8 +119,7 @@ class Diverging(Forecaster):
 
     def update(self, state, x, y, key):
         diverged = (state + 1 >= self.diverges_after) | jnp.isinf(y)
-        size, overflow = jnp.ones((), jnp.int32), jnp.zeros((), bool)
-        return state + 1, ForecastInfo(size, overflow, nonfinite=diverged)
+        return state + 1, ForecastInfo(1, result((Result.NOT_FINITE, diverged)))
 
 
 LEVELS, DIVERGES_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
@@ -166,7 +164,7 @@ def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tm
     with pytest.warns(UserWarning, match=r"experts \[2\]"):
         infos.append(stream.learn([0.0], 0.4))
     assert [list(np.flatnonzero(info.diverged)) for info in infos] == [[], [0], [], [2]]
-    assert not any(info.nonfinite for info in infos)
+    assert not any(info.result for info in infos)
     assert stream.predict([0.0]) == pytest.approx(0.3)
     stream.learn([0.0], 0.4), stream.learn([0.0], 0.4)
     with pytest.raises(FloatingPointError, match="after example 6"):
@@ -182,15 +180,26 @@ def test_no_expert_diverges_at_an_infinite_label():
     mixture = Mixture(EXPERT, DIVERGING, bound=1.0)
     state = mixture.init(jnp.zeros(1), KEY)
     state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
-    assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
+    assert info.result == Result.NOT_FINITE and not state.diverged.any() and not info.diverged.any()
     assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(LEVELS.mean())
 
 
-def test_forecasters_declare_the_methods_that_they_have():
-    """`takes` and `grows` declare methods. A mixture declares the methods of its experts."""
-    methods = {"blocks": "predict_update", "growing blocks": "advance"}
-    for name, forecaster in FORECASTERS.items():
-        expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster
-        ways = [way for way in methods if hasattr(expert, methods[way])]
-        assert ways == [way for way in methods if way == takes(forecaster)], name
-        assert expert.grows == hasattr(expert, "grow"), name
+def test_experts_whose_blocks_end_at_different_examples_learn_the_same_examples():
+    """Each expert has the predictions of a separate run, although another dictionary grows at other
+    examples."""
+    xs, ys = examples(6)
+    forecaster = online.NystromAWV(kernels.Gaussian(0.3), 0.1, Sampling(0.1, 2.0), capacity=64)
+    mus, betas, eps = jnp.array([0.05, 5.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
+    mixture = Mixture(forecaster, {"sampling": Sampling(mus, betas, eps)}, bound=1.0)
+    forecasts, _ = loops.prequential(mixture, (xs, ys), KEY)
+    runs = [
+        loops.prequential(forecaster.replace(sampling=Sampling(mu, 2.0)), (xs, ys), KEY)
+        for mu in (0.05, 5.0)
+    ]
+    sizes = [np.asarray(run.dictionary_size) for run, _ in runs]
+    assert sizes[0][-1] > 1.5 * sizes[1][-1]
+    np.testing.assert_array_equal(forecasts.dictionary_size, np.maximum(*sizes))
+    expected = mixture_predictions(
+        np.stack([run.prediction for run, _ in runs]), ys, bound=1.0, rule="average"
+    )
+    np.testing.assert_allclose(forecasts.prediction, expected.astype(float), atol=1e-9)

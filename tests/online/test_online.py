@@ -13,10 +13,12 @@ from forecasts import regression
 from forecasts import ridge as closed_form
 from rows import by_name
 
-from jsketch import kernels, loops, online
+from jsketch import kernels, loops, online, struct
 from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, discount_mixture
+from jsketch.results import Result, result
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
+from jsketch.types import Forecaster, ForecastInfo
 
 LAM = 0.5
 N = 60
@@ -197,6 +199,54 @@ def test_the_capacity_grows_and_changes_no_prediction(name):
         assert state.inputs.shape[0] == 4096
 
 
+def test_a_block_may_be_longer_than_the_memory():
+    """The memory holds 64 examples at first, and grows before it stores a block of 100."""
+    xs, ys = examples(8, 150)
+    forecaster = GROWING["nystrom"](capacity=64).replace(memory=2)
+    forecasts, state = loops.prequential(forecaster, (xs, ys), KEY, block=100)
+    assert forecaster.init(xs[0], KEY).inputs.shape[0] == 64 < 100 < state.inputs.shape[0]
+    expected, _ = loops.prequential(forecaster, (xs, ys), KEY)
+    np.testing.assert_allclose(forecasts.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
+
+
+@struct.dataclass
+class Drawing(Forecaster):
+    """Predicts the random number of the last example. The second example exceeds the capacity of
+    one until `grow` is called."""
+
+    def init(self, x, key):
+        return {"drawn": jnp.zeros((), x.dtype), "learned": 0, "room": jnp.zeros((1,))}
+
+    def predict(self, state, x):
+        return state["drawn"]
+
+    def update(self, state, x, y, key):
+        full = state["learned"] >= len(state["room"])
+        drawn = jnp.where(full, state["drawn"], jax.random.uniform(key, dtype=x.dtype))
+        learned = state["learned"] + (~full).astype(jnp.int32)
+        info = ForecastInfo(learned, result((Result.CAPACITY_EXCEEDED, full)))
+        return state | {"drawn": drawn, "learned": learned}, info
+
+    def grow(self, state):
+        return state | {"room": jnp.zeros(100)}
+
+
+def test_a_forecaster_may_learn_one_example_at_a_time():
+    """Each example has a key of its own, in blocks, in chunks and in `Live`."""
+    xs, ys = examples(n=20)
+    stream_key = jax.random.split(KEY)[1]
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(stream_key, jnp.arange(19))
+    expected = np.append(0, jax.vmap(jax.random.uniform)(keys))
+    forecasts, _ = loops.prequential(Drawing(), (xs, ys), KEY, block=BLOCK)
+    np.testing.assert_array_equal(forecasts.prediction, expected)
+    np.testing.assert_array_equal(forecasts.dictionary_size, np.arange(1, 21))
+    parts = loops.prequential(Drawing(), loops.chunks(xs, ys, 8), KEY)
+    np.testing.assert_array_equal(np.concatenate([f.prediction for f, _ in parts]), expected)
+    live = loops.Live(Drawing(), 2, KEY)
+    one_by_one = [live.predict_learn(x, y) for x, y in zip(xs, ys, strict=True)]
+    np.testing.assert_array_equal(one_by_one, expected)
+
+
 def test_a_stream_compiles_one_program_for_each_capacity():
     """The second chunk of a dictionary that grew in the first one compiles nothing."""
     xs, ys = examples()
@@ -299,7 +349,7 @@ def test_a_traced_pass_that_exceeds_its_capacity_has_no_average_loss(name):
         lambda xs, ys: loops.streams.stream(forecaster, forecaster.init(xs[0], KEY), xs, ys, KEY)
     )(xs, ys)
     t = int(run.t)
-    assert bool(run.overflow) and 0 < t < 60
+    assert run.result == Result.CAPACITY_EXCEEDED and 0 < t < 60
     for values in (run.forecasts.prediction, run.forecasts.loss):
         np.testing.assert_array_equal(np.isnan(values), np.arange(60) >= t)
     np.testing.assert_array_equal(run.forecasts.dictionary_size[t:], -1)

@@ -14,7 +14,7 @@ from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
 from jsketch.contrib import CBBKB, EKUCB, KUCB, SharedEmbedding
-from jsketch.online.base import takes
+from jsketch.loops.streams import stream
 from jsketch.types import Evaluations
 
 KEY = jax.random.key(0)
@@ -82,13 +82,7 @@ def test_bandits_with_contexts_have_the_dtype_given_to_init(kind):
 def test_forecasters_have_the_dtype_of_the_first_example(name):
     def one_round(forecaster, x, xs, ys):
         state = forecaster.init(x, KEY)
-        updated = forecaster.update(state, xs[0], ys[0], KEY)
-        results = [state, forecaster.predict(state, xs[0]), updated]
-        if takes(forecaster) == "blocks":
-            results.append(forecaster.predict_update(state, xs, ys))
-        if takes(forecaster) == "growing blocks":
-            results.append(forecaster.advance(state, xs, ys, 2))
-        return results
+        return state, stream(forecaster, state, xs, ys, KEY)
 
     x = jnp.zeros(2, jnp.float32)
     forecaster = with_float64_numbers(FORECASTERS[name])

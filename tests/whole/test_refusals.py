@@ -560,7 +560,6 @@ CALLS = {
         (lambda: stream(X, Y[:3]), "n labels"),
         (lambda: stream(np.where(ROWS == 3, np.nan, X)), "example 3 is not"),
         (lambda: stream(block=0), "block must be an integer of at least 1"),
-        (lambda: NYSTROM.advance(STATE, np.zeros((9000, 2)), np.zeros(9000), 1), "a block of 9000"),
         (lambda: stream(first=-1, forecaster=NOGD), "first must be"),
         (lambda: stream(IMAGINARY), "examples must be real"),
         (lambda: stream(ys=IMAGINARY[:, 0]), "labels must be real"),
