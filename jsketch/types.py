@@ -299,10 +299,9 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def preview(self, state: Any, xs: Array) -> tuple[Array, Array]:
-        """(predictions y^ [n] at the rows of xs [n,d], all from the same state; a `Result` []). If
-        it is CAPACITY_EXCEEDED, the predictions are valid only once the capacity is larger."""
-        predictions = jax.vmap(lambda x: self.predict(state, x))(xs)
-        return predictions, result()
+        """(predictions y^ [n] at the rows of xs [n,d], all from the same state; whether a row
+        exceeds the capacity [], which then has to be enlarged first)."""
+        return jax.vmap(lambda x: self.predict(state, x))(xs), jnp.zeros((), bool)
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
         """(state, `ForecastInfo`) after the label y [] at x [d]. If the example exceeds the

@@ -31,7 +31,6 @@ from jsketch.loops.streams import (
     warn_of_diverged,
 )
 from jsketch.precision import in_dtype
-from jsketch.results import Result
 from jsketch.show import html_table, short_repr
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -299,9 +298,8 @@ class Live:
         """The predictions [n] at xs [n,d], once the capacity is large enough."""
         self._check_state()
         while True:
-            predictions, result = _preview(self._forecaster, self.state, xs)
-            # a state that is not finite is no error as long as its predictions are finite
-            if result != Result.CAPACITY_EXCEEDED:
+            predictions, exceeded = _preview(self._forecaster, self.state, xs)
+            if not exceeded:
                 return np.asarray(predictions)
             self.state = self._forecaster.grow(self.state)
 

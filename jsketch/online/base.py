@@ -41,14 +41,14 @@ class GrowingFeatures(Forecaster):
 
     def preview(self, state: Any, xs: Array) -> tuple[Array, Array]:
         # vmap would make a copy of the dictionary for every row
-        predictions, results = lax.map(lambda x: self._preview_one(state, x), xs)
-        return predictions, results.max()
+        predictions, exceeded = lax.map(lambda x: self._preview_one(state, x), xs)
+        return predictions, exceeded.any()
 
     def _preview_one(self, state: Any, x: Array) -> tuple[Array, Array]:
-        """(the prediction [] at x [d], the result [] of an example there without a label)."""
+        """(the prediction [] at x [d], whether x exceeds the capacity [])."""
         no_label = jnp.full((1,), jnp.nan, x.dtype)
         _, predictions, _, info = self.advance(state, x[None], no_label, 1)
-        return predictions[0], info.result
+        return predictions[0], info.result == Result.CAPACITY_EXCEEDED
 
 
 @struct.dataclass
@@ -140,6 +140,10 @@ def info_after(
     """The info of an example with the label y [], or of a block with labels y [B], after which the
     forecaster has `size` features or points, and `weights`. `exceeded` [] is true if the example
     exceeds the capacity."""
+    sizes = jnp.broadcast_to(jnp.asarray(size, jnp.int32), jnp.shape(y))
     nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
-    code = result((Result.CAPACITY_EXCEEDED, exceeded), (Result.NOT_FINITE, nonfinite))
-    return ForecastInfo(jnp.broadcast_to(jnp.asarray(size, jnp.int32), jnp.shape(y)), code)
+    # a mixture goes on with an expert that is not finite, and has to know if its block has ended
+    code = jnp.where(
+        exceeded, int(Result.CAPACITY_EXCEEDED), result((Result.NOT_FINITE, nonfinite))
+    )
+    return ForecastInfo(sizes, code)

@@ -112,8 +112,8 @@ class Mixture(Forecaster):
         return self._average(state, self._map_experts("predict", state, x)[:, None])[0]
 
     def preview(self, state: MixtureState, xs: Array) -> tuple[Array, Array]:
-        predictions, results = self._map_experts("preview", state, xs)
-        return self._average(state, predictions), results.max()
+        predictions, exceeded = self._map_experts("preview", state, xs)
+        return self._average(state, predictions), exceeded.any()
 
     def advance(
         self,

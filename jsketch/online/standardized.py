@@ -105,8 +105,8 @@ class Standardized(Forecaster):
         return self.forecaster.predict(state.forecaster, z) + self.label_shift
 
     def preview(self, state: StandardizedState, xs: Array) -> tuple[Array, Array]:
-        predictions, code = self.forecaster.preview(state.forecaster, self._inputs(state, xs))
-        return predictions + self.label_shift, code
+        predictions, exceeded = self.forecaster.preview(state.forecaster, self._inputs(state, xs))
+        return predictions + self.label_shift, exceeded
 
     def advance(
         self,

@@ -10,6 +10,7 @@ from forecasts import mixture as mixture_predictions
 from jax import lax
 
 from jsketch import kernels, loops, online, struct
+from jsketch.online.base import info_after
 from jsketch.online.mixture import RATES, Mixture, regularization_mixture
 from jsketch.results import Result, result
 from jsketch.sketch.kors import Sampling
@@ -93,6 +94,14 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     np.testing.assert_allclose(forecasts.prediction, expected, atol=1e-9)
     n_experts = 2
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {n_experts}
+
+
+def test_a_diverged_expert_says_that_its_capacity_is_exceeded():
+    """Otherwise the mixture would neither learn the example nor enlarge the capacity."""
+    diverged = jnp.full(2, jnp.nan)
+    info = info_after(2, jnp.full(3, jnp.nan), diverged, exceeded=jnp.ones((), bool))
+    assert info.result == Result.CAPACITY_EXCEEDED and info.dictionary_size.tolist() == [2] * 3
+    assert info_after(2, jnp.full(3, jnp.nan), diverged).result == Result.NOT_FINITE
 
 
 def test_experts_that_need_different_capacities_are_refused():
