@@ -28,8 +28,8 @@ Differentiate = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
 class Ascent(NamedTuple):
     """The result of gradient ascent from K starts."""
 
-    best: Any  # [K, ...], the best point of all steps from each start
-    values: Array  # [K], the scores of `best`
+    best: Any  # [K, ...], the best point of all steps from each start; the start if there is none
+    values: Array  # [K], the scores of `best`; -inf where no score on the path is finite
     last: Any  # [K, ...], the last points
 
 
@@ -65,7 +65,8 @@ def ascend(
 ) -> Ascent:
     """Projected gradient ascent from K starts at once.
 
-    score          maps K points, a pytree of arrays [K, ...], to their scores [K]
+    score          maps K points, a pytree of arrays [K, ...], to their scores [K]; a score that is
+                   not finite is never the best
     starts         K points
     rule           the optax rule of the steps; derivatives that are not finite count as zero
     project        maps K points to the nearest points of the domain, after each step
@@ -74,7 +75,7 @@ def ascend(
     """
 
     def update_best(best: tuple[Any, Array], points: Any, values: Array) -> tuple[Any, Array]:
-        better = values > best[1]
+        better = jnp.isfinite(values) & (values > best[1])
 
         def choose(new: Array, old: Array) -> Array:
             return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)

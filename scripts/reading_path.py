@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import jsketch
 from jsketch import kernels, loops, online, problems, rollout
 from jsketch.bandits import BBKB, EVERY_BATCH
-from jsketch.box import GOUCB
+from jsketch.box import GOUCB, LocalGOUCB
 from jsketch.sketch.taylor import Taylor
 
 ROOT = str(Path(jsketch.__file__).parent)
@@ -52,6 +52,10 @@ def main():
             KEY,
         ),
         "rollout(GOUCB)": (lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12), KEY),
+        "rollout(LocalGOUCB)": (
+            lambda key: loops.rollout(LocalGOUCB(initial=6), branin, key, 12),
+            KEY,
+        ),
         "stream(PKAWV)": (
             lambda x: loops.streams.stream(
                 forecaster, forecaster.init(x[0], KEY), x, x.sum(1), KEY

@@ -22,7 +22,7 @@ from jsketch.bandits import (
 )
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
-from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
+from jsketch.box import GOUCB, BallAscent, GPBandit, LocalGOUCB, Turbo, UniformBox
 from jsketch.box.go_ucb.model import LevenbergMarquardt
 from jsketch.contrib import (
     BatchedExploration,
@@ -94,7 +94,10 @@ OPTIMISERS = {
     "gp_ucb": GP.replace(acquisition="ucb"),
     "turbo_1": TURBO,
     "turbo_2": TURBO.replace(regions=2, batch=3),
-    "go_ucb": GOUCB(initial=INITIAL, candidates=64, starts=8, steps=40, oracle=LM),
+    "go_ucb": GOUCB(initial=INITIAL),
+    "go_ucb_local": LocalGOUCB(
+        initial=INITIAL, oracle=LM, ascent=BallAscent(candidates=64, starts=8, steps=40)
+    ),
 }
 
 # rows that share most of their code with another row; their property tests are marked slow

@@ -23,7 +23,7 @@ def run_all_cases():
     from test_online import CASES, KEY, examples
 
     from jsketch import loops, problems, rollout
-    from jsketch.box import GOUCB
+    from jsketch.box import LocalGOUCB
     from jsketch.suggest import acquisitions, suggest
 
     problem, key = cases.problem(), jax.random.key(0)
@@ -32,7 +32,7 @@ def run_all_cases():
         for seed in range(2):
             trace = run(bandit, jax.random.key(seed)).trace
             yield f"bandits/{name}/{seed}", (trace.arm, trace.reward, trace.batch_size)
-    for name, optimiser in (cases.OPTIMISERS | {"go_ucb_default": GOUCB(initial=6)}).items():
+    for name, optimiser in (cases.OPTIMISERS | {"go_ucb_default": LocalGOUCB(initial=6)}).items():
         box_run = loops.run(optimiser, problems.boxes.branin(), key, horizon=12)
         yield f"boxes/{name}", (box_run.x, box_run.y)
     for name, forecaster in CASES.items():

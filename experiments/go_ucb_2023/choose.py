@@ -1,4 +1,4 @@
-"""The choice of GO-UCB's defaults on functions of 20 inputs that are not those of Figure 2.
+"""The choice of `LocalGOUCB`'s defaults on functions of 20 inputs that are not those of Figure 2.
 
     python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
 
@@ -17,7 +17,7 @@ import numpy as np
 from experiments import cli
 from experiments.results import outputs
 from jsketch import loops
-from jsketch.box import GOUCB
+from jsketch.box import LocalGOUCB
 from jsketch.box.go_ucb.ball import OFUL
 from jsketch.problems import boxes
 from jsketch.types import Box
@@ -60,7 +60,7 @@ def quadratic() -> boxes.BoxProblem:
     return boxes.BoxProblem(box, jnp.zeros(()), jnp.full(DIMENSION, 2.0), NOISE_STD, value)
 
 
-def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
+def regret_ratio(optimizer: LocalGOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
     """The mean regret per step of the runs, divided by that of uniform points."""
     lower, upper = problem.domain.lower, problem.domain.upper
     x = jax.random.uniform(jax.random.key(1), (20_000, DIMENSION), lower.dtype, lower, upper)
@@ -90,7 +90,7 @@ def main() -> None:
             (False, True), options.reach, options.regularization, options.norm_bound
         ):
             setting = dict(refit=refit, reach=reach, regularization=lam)
-            optimizer = GOUCB(initial=INITIAL, schedule=OFUL(norm_bound=norm_bound), **setting)
+            optimizer = LocalGOUCB(initial=INITIAL, schedule=OFUL(norm_bound=norm_bound), **setting)
             ratios = {
                 name: regret_ratio(optimizer, problem, options.seeds)
                 for name, problem in problems.items()

@@ -6,7 +6,8 @@ several implementations: ours with uniform candidates, BoTorch's and scikit-opti
 the baselines holds if it holds with each implementation that was run, fails if it fails with each,
 and is undecided if they disagree. In Figures 3 to 5 the GP methods are ours, with uniform
 candidates where the folder has them. The notes also have the numbers of GO-UCB with eq. 5 and our
-scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the network to all observations).
+scaling (`go_ucb_eq5`), and of `LocalGOUCB` (`go_ucb`), which refits the network to all
+observations.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -24,7 +24,7 @@ from experiments.go_ucb_2023.loop import Config, Runs, configurations, load_or_r
 from experiments.results import outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
-from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
+from jsketch.box import GOUCB, GPBandit, GradientAscent, LocalGOUCB, Turbo, UniformBox
 from jsketch.problems import boxes
 from jsketch.show import full_repr
 
@@ -38,9 +38,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
 }
 ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "uniform": lambda n: UniformBox(initial=n),
-    "go_ucb": lambda n: GOUCB(initial=n),
-    "go_ucb_eq5": lambda n: GOUCB(initial=n, refit=False, reach=0.05),
-    "go_ucb_printed": lambda n: go_ucb.printed(n),
+    "go_ucb": lambda n: LocalGOUCB(initial=n),
+    "go_ucb_eq5": lambda n: LocalGOUCB(initial=n, refit=False, reach=0.05),
+    "go_ucb_printed": lambda n: GOUCB(initial=n),
     "gp_ei": lambda n: GPBandit(initial=n, acquisition="log_ei"),
     "gp_pi": lambda n: GPBandit(initial=n, acquisition="pi"),
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
@@ -48,14 +48,14 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
 }
 # GO-UCB with ascents from uniform points; GP methods with uniform candidates (BoTorch's default)
 VARIANTS: dict[str, Callable[[int], Any]] = {
-    "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
+    "go_ucb_printed_uniform": lambda n: GOUCB(initial=n, ascent=GradientAscent(from_best=False)),
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
     "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),
 }
 OPTIMIZERS = ALGORITHMS | VARIANTS
 CHOSEN_SETTINGS = [
-    "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from"
+    "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (LocalGOUCB, from"
     " other functions: choose.py)",
     "GO-UCB, eq5: parameters by eq. 5 and not by refitting, the best reach of that form on the same"
     " other functions",

@@ -5,13 +5,15 @@ space         named hyperparameters (reals, integers, categories) as points of a
 acquisition   acquisition functions of a Gaussian posterior
 gp/           Gaussian process regression and `GPBandit`
 turbo/        `Turbo`, Bayesian optimisation in trust regions
-go_ucb/       `GOUCB`, optimism over the parameters of a model
+go_ucb/       `GOUCB` and `LocalGOUCB`, optimism over the parameters of a model
 uniform       `UniformBox`, a baseline of random points
 """
 
 from jsketch.box import acquisition, go_ucb, gp, history
 from jsketch.box.go_ucb import ball, model
-from jsketch.box.go_ucb.go_ucb import GOUCB
+from jsketch.box.go_ucb.ascents import BallAscent
+from jsketch.box.go_ucb.go_ucb import GOUCB, GradientAscent
+from jsketch.box.go_ucb.local import LocalGOUCB
 from jsketch.box.go_ucb.model import Network, Parametric
 from jsketch.box.gp import fit, regression
 from jsketch.box.gp.gp_bandit import GPBandit
@@ -21,9 +23,12 @@ from jsketch.box.uniform import UniformBox
 
 __all__ = [
     "GOUCB",
+    "BallAscent",
     "Category",
     "GPBandit",
+    "GradientAscent",
     "Integer",
+    "LocalGOUCB",
     "Network",
     "Parametric",
     "Real",

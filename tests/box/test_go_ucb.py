@@ -10,33 +10,34 @@ import pytest
 from small_problems import ASK, KEY, TELL
 
 from jsketch import loops
+from jsketch.box import GOUCB, BallAscent, GradientAscent, LocalGOUCB, Network, Parametric, history
 from jsketch.box import ball as balls
-from jsketch.box import go_ucb, history
 from jsketch.box import model as models
-from jsketch.box.go_ucb.go_ucb import GOUCB
-from jsketch.box.go_ucb.model import Network, Parametric, flatten
+from jsketch.box.go_ucb.model import flatten
 from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
 
 LAM = 0.3
 LM = models.LevenbergMarquardt
-SMALL = dict(initial=3, candidates=64, starts=8, steps=40, oracle=LM(steps=8, restarts=2))
-# without refits, w_t is the estimate of eq. 5
-EQ5 = SMALL | dict(refit=False, reach=0.05)
+SMALL = dict(
+    initial=3,
+    oracle=LM(steps=8, restarts=2),
+    ascent=BallAscent(candidates=64, starts=8, steps=40),
+)
+EQ5 = SMALL | dict(refit=False)  # w_t is the estimate of eq. 5
 PROBLEM = boxes.styblinski_tang(3, noise_std=0.01)
 HORIZON = 9
 OPTIMIZERS = {
-    "ball": GOUCB(**EQ5 | dict(reach=1.0)),
-    "first_order": GOUCB(**EQ5 | dict(reach=1.0), acquisition="first_order"),
-    "phase_two_rows": GOUCB(**EQ5, exploration_rows=False, regularization=LAM),
-    "refit": GOUCB(**SMALL, reach=0.2),
-    "printed": go_ucb.printed(
-        3, steps=15, oracle=models.Gradient(1e-11, "sgd", steps=5, restarts=1)
+    "paper": GOUCB(
+        initial=3,
+        oracle=models.Gradient(1e-11, "sgd", steps=5, restarts=1),
+        ascent=GradientAscent(steps=15),
     ),
+    "paper_with_ball_ascent": GOUCB(schedule=balls.OFUL(), regularization=LAM, **SMALL),
+    "local": LocalGOUCB(**SMALL, reach=0.2),
+    "local_eq5": LocalGOUCB(**EQ5, reach=1.0),
 }
-# the paper's algorithm, without the additions of this library
-PAPER = dict(reach=1.0, refit=False, standardize=False, exploration_rows=False)
 FIXED = models.Gradient(1e-30, "sgd", steps=1, restarts=1)  # w0 stays as drawn
 each = pytest.mark.parametrize("name", OPTIMIZERS)
 
@@ -56,6 +57,12 @@ def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
 
 def flat_model(optimizer, box=PROBLEM.domain):
     return flatten(optimizer.model, box.lower)
+
+
+def inverse_norm(state, lam, g):
+    """|g|_Sigma^-1 by dense linear algebra."""
+    sigma = lam * jnp.eye(len(g)) + state.gradients.T @ state.gradients
+    return jnp.sqrt(g @ jnp.linalg.solve(sigma, g))
 
 
 # models and fits
@@ -100,7 +107,7 @@ def test_the_printed_oracle_leaves_the_parameters_as_drawn():
     """THEORY 8.3: the parameters hardly change in 2000 steps at rate 1e-11."""
     model = flatten(Network(6), jnp.zeros(2))
     x, y = jax.random.normal(KEY, (5, 2)), jnp.arange(5.0)
-    fit = models.fit(go_ucb.printed(1).oracle, model, x, y, jnp.ones(5, bool), KEY)
+    fit = models.fit(GOUCB().oracle, model, x, y, jnp.ones(5, bool), KEY)
     distance = jnp.abs(fit.w - model.draw(jax.random.split(KEY, 1)[0]))
     assert 0 < float(distance.max()) < 1e-6
 
@@ -139,13 +146,13 @@ def test_schedules_match_their_formulas():
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     """Sigma, w_t, determinant and potential equal those computed from scratch (THEORY 8.3)."""
-    optimizer = OPTIMIZERS["phase_two_rows"]
+    optimizer = OPTIMIZERS["paper_with_ball_ascent"]
     past_rounds, end = rounds(optimizer)
-    model, scaling = flat_model(optimizer), end.scaling
+    model = flat_model(optimizer)
     g, targets, u2 = [], [], []
     value_and_gradient = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(past_rounds[1:], 3):
-        value, gradient = value_and_gradient(state.centre, scaling.inputs(end.history.x[i]))
+        value, gradient = value_and_gradient(state.centre, end.history.x[i])
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
         w = np.linalg.solve(sigma, LAM * np.asarray(end.w0) + rows.T @ np.array(targets))
@@ -153,21 +160,20 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
         gradient = np.asarray(gradient)
         u2.append(gradient @ np.linalg.solve(sigma, gradient))
         g.append(gradient)
-        targets.append(gradient @ w + float(scaling.values(end.history.y[i]) - value))
+        targets.append(gradient @ w + float(end.history.y[i] - value))
     np.testing.assert_allclose(end.gradients[3:], g, rtol=1e-9, atol=1e-10)
     assert not np.asarray(end.gradients[:3]).any()
     sigma = balls.ellipsoid(end.gradients, LAM)
     logdet, max_square = float(sigma.logdet), max(r @ r for r in g)
     assert logdet == pytest.approx(np.log1p(u2).sum(), rel=1e-9)
     assert logdet <= model.size * np.log1p(len(g) * max_square / (model.size * LAM))
-    roots = [sigma.inverse_root_transposed(jnp.asarray(r)) for r in g]
-    assert float(jnp.square(jnp.stack(roots)).sum()) <= logdet
+    assert sum(r @ np.asarray(sigma.solve(jnp.asarray(r)).v) for r in g) <= logdet
     c = max_square / LAM
     assert sum(u2) <= c / np.log1p(c) * logdet
 
 
 def test_scaling_is_inverted():
-    _, last = rounds(OPTIMIZERS["ball"])
+    _, last = rounds(OPTIMIZERS["local_eq5"])
     scaling, past = last.scaling, last.history
     np.testing.assert_allclose(scaling.points(scaling.inputs(past.x)), past.x, atol=1e-14)
     np.testing.assert_allclose(scaling.rewards(scaling.values(past.y)), past.y, rtol=1e-12)
@@ -193,7 +199,7 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
 
 @pytest.mark.slow
 def test_a_horizon_of_phase_one_alone_is_valid():
-    run = loops.run(OPTIMIZERS["ball"], PROBLEM, KEY, 3)
+    run = loops.run(OPTIMIZERS["local_eq5"], PROBLEM, KEY, 3)
     assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
 
 
@@ -201,72 +207,91 @@ def test_a_horizon_of_phase_one_alone_is_valid():
 
 
 @each
-def test_every_choice_lies_in_the_ball_and_the_box_and_is_no_worse_than_its_starts(name):
-    """THEORY 8.3, for phase II. In phase I a query has no radius."""
-    past_rounds, _ = rounds(OPTIMIZERS[name])
+def test_every_choice_lies_in_the_ball_and_the_box_and_is_optimistic(name):
+    """THEORY 8.3, for phase II: its value is at least f_{w_t} at the best observed point. In phase
+    I a query has no radius."""
+    optimizer = OPTIMIZERS[name]
+    past_rounds, _ = rounds(optimizer)
+    model = flat_model(optimizer)
     assert np.isnan(float(past_rounds[0][1].proposal.beta))
-    for _, query, info in past_rounds[1:]:
-        proposal = query.proposal
+    for state, query, info in past_rounds[1:]:
+        proposal, best = query.proposal, history.best(state.history)[0]
         assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
-        assert float(proposal.acquisition) >= float(proposal.at_starts)
+        if isinstance(optimizer, LocalGOUCB):
+            scaling = state.scaling
+            value = scaling.rewards(model.value(state.centre, scaling.inputs(best)))
+        else:
+            value = model.value(state.centre, best)
+        assert float(proposal.acquisition) >= float(value)
         assert (query.x[0] >= PROBLEM.domain.lower).all()
         assert (query.x[0] <= PROBLEM.domain.upper).all()
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
 def test_reach_limits_the_distance_to_the_best_point():
-    for state, query, _ in rounds(GOUCB(**EQ5))[0][1:]:
+    for state, query, _ in rounds(LocalGOUCB(**EQ5, reach=0.05))[0][1:]:
         distance = jnp.abs(query.x[0] - history.best(state.history)[0]).max()
         assert float(distance) <= 0.05 * 10 + 1e-12  # the sides of the box are 10
 
 
-def test_the_direction_is_a_step_in_whitened_coordinates():
-    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u, where W W^T = Sigma^-1. Projection
-    divides u by max(1, |u|)."""
-    optimizer = OPTIMIZERS["ball"]
+def test_displacements_to_the_surface_are_the_steepest_ones():
+    """sqrt(beta) Sigma^-1 g / |g|_Sigma^-1 by dense linear algebra, and its image."""
+    optimizer = OPTIMIZERS["local_eq5"]
     model = flat_model(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
-    ball, zeros = optimizer.ball(state), jnp.zeros(len(state.gradients))
-    form = balls.whitened_form(model, ball)
+    ball = optimizer.ball(state)
+    sigma = ball.sigma.regularization * jnp.eye(model.size) + state.gradients.T @ state.gradients
     normals = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
     for gradient in [*normals, *state.gradients[:2]]:
-        u = ball.sigma.inverse_root_transposed(gradient)
-        w = ball.displacement(u / jnp.linalg.norm(u))
-        step = form.direction(balls.Displacement(gradient, zeros))
-        for actual, expected in ((step.w, w), (step.image, ball.sigma.rows @ step.w)):
+        solution = jnp.linalg.solve(sigma, gradient)
+        v = jnp.sqrt(ball.beta / (gradient @ solution)) * solution
+        step = ball.to_surface(gradient)
+        for actual, expected in ((step.v, v), (step.image, ball.sigma.rows @ step.v)):
             atol = 1e-10 * float(abs(actual).max())
             np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=atol)
         for length in (0.5, 3.0):
-            projected = form.project(balls.Displacement(length * step.w, length * step.image))
-            np.testing.assert_allclose(projected.w, min(length, 1) * step.w, rtol=1e-9)
-    zero_step = form.direction(balls.Displacement(jnp.zeros(model.size), zeros))
-    assert not np.asarray(zero_step.w).any() and not np.asarray(zero_step.image).any()
+            for image in (None, length * step.image):
+                excess = float(ball.excess(length * step.v, image))
+                assert excess == pytest.approx(max(length, 1), rel=1e-9)
+    zero_step = ball.to_surface(jnp.zeros(model.size))
+    assert not np.asarray(zero_step.v).any() and not np.asarray(zero_step.image).any()
     # where the squares of a gradient underflow, the step is short and never leaves the ball
     for magnitude in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
-        step = form.start(magnitude * normals[1])
-        assert float(ball.sigma.squared_norm(step.w)) <= float(ball.beta) * (1 + 1e-9)
+        step = ball.to_surface(magnitude * normals[1])
+        assert float(ball.sigma.squared_norm(step.v)) <= float(ball.beta) * (1 + 1e-9)
+
+
+def test_a_ball_of_radius_zero_is_its_centre():
+    optimizer = OPTIMIZERS["local_eq5"]
+    ball = optimizer.ball(rounds(optimizer)[0][-1][0]).replace(beta=jnp.zeros(()))
+    v = jnp.ones(len(ball.centre))
+    assert float(ball.excess(0 * v)) == 1 and not np.asarray(ball.to_surface(v).v).any()
+    assert float(jnp.abs(v / ball.excess(v)).max()) < 1e-300
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
     """48 long ascents over w alone add at most 0.3% to the optimism, f_x(w) - f_x(w_t)."""
-    optimizer = OPTIMIZERS["ball"]
+    optimizer = OPTIMIZERS["local_eq5"]
     model = flat_model(optimizer)
 
     @jax.jit
     def best_of_many(state, x):
         """(the largest f_x(w) over w, f_x(w_t))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
-        form = balls.whitened_form(model, ball)
 
-        def value(p):
-            return jax.vmap(partial(form.value, z))(p)
+        def value(v):
+            return model.value(ball.centre + v, z)
 
-        def direction(_, p):
-            values, gradients = jax.vmap(jax.value_and_grad(partial(form.value, z)))(p)
-            return values, jax.vmap(form.direction)(gradients)
+        def direction(_, v):
+            values, gradients = jax.vmap(jax.value_and_grad(value))(v)
+            return values, jax.vmap(ball.to_surface)(gradients).v
 
-        starts = jax.vmap(form.start)(jax.random.normal(KEY, (48, model.size)))
-        ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, direction)
+        def project(v):
+            return v / jax.vmap(ball.excess)(v)[:, None]
+
+        starts = jax.vmap(ball.to_surface)(jax.random.normal(KEY, (48, model.size))).v
+        rule, values = optax.sgd(2.0), jax.vmap(value)
+        ascents = ascend(values, starts, rule, project, 200, direction)
         largest = jnp.stack([ascents.values.max(), model.value(ball.centre, z)])
         return state.scaling.rewards(largest)
 
@@ -292,17 +317,20 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
 
     linear = Parametric(lambda key, x: jnp.zeros(8, x.dtype), lambda w, x: w @ waves(x))
     schedule = balls.OFUL(norm_bound=float(jnp.linalg.norm(truth)), noise_std=0.0)
-    options = dict(regularization=0.1, initial=1, starts=32, steps=100, oracle=FIXED)
-    optimizer = GOUCB(model=linear, schedule=schedule, **options, **PAPER)
-    grid, model = jnp.linspace(-2, 2, 4001)[:, None], flatten(linear, jnp.zeros(1))
+    lam, ascent = 0.1, BallAscent(starts=32, steps=100)
+    options = dict(regularization=lam, initial=1, ascent=ascent, oracle=FIXED)
+    optimizer = GOUCB(model=linear, schedule=schedule, **options)
+    grid = jnp.linspace(-2, 2, 4001)[:, None]
     maximum = jax.vmap(partial(linear.apply, truth))(grid).max()
     problem = boxes.BoxProblem(line, maximum, jnp.zeros(1), 0.0, partial(linear.apply, truth))
     for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
         ball, x = optimizer.ball(state), query.x[0]
         assert float(ball.sigma.squared_norm(ball.centre - truth)) <= float(ball.beta) * (1 + 1e-9)
-        closed_form = jax.vmap(partial(balls.first_order, model, ball))(grid)[0].max()
+        features = jax.vmap(waves)(grid)
+        widths = jnp.sqrt(ball.beta) * jax.vmap(partial(inverse_norm, state, lam))(features)
+        closed_form = (features @ ball.centre + widths).max()
         assert float(query.proposal.acquisition) == pytest.approx(float(closed_form), abs=1e-4)
-        u = jnp.linalg.norm(ball.sigma.inverse_root_transposed(waves(x)))
+        u = inverse_norm(state, lam, waves(x))
         assert float(maximum - problem.value(x)) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
 
 
@@ -335,9 +363,9 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
     truth, w0 = jnp.array(truth), jnp.array(w0)
     beta = 3 * lam * float(jnp.square(truth - w0).sum())
     schedule = jax.tree_util.Partial(lambda step: jnp.asarray(beta))
-    options = dict(regularization=lam, initial=1, candidates=128, oracle=FIXED)
+    options = dict(regularization=lam, initial=1, ascent=BallAscent(candidates=128), oracle=FIXED)
     hill_from_w0 = Parametric(lambda key, x: w0, hill)
-    optimizer = GOUCB(model=hill_from_w0, schedule=schedule, **options, **PAPER)
+    optimizer = GOUCB(model=hill_from_w0, schedule=schedule, **options)
     model, value = flat_model(optimizer, LINE), jax.vmap(partial(hill, truth))
     maximum = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
 
@@ -351,7 +379,7 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
             ball.sigma.squared_norm(ball.centre - truth),
             query.proposal.acquisition,
             query.proposal.acquisition - y[0],
-            2 * beta**0.5 * jnp.linalg.norm(ball.sigma.inverse_root_transposed(gradient)),
+            2 * beta**0.5 * inverse_norm(state, lam, gradient),
             2 * beta * curvature_of_hill(max_w0) / lam,
         )
 
@@ -386,8 +414,9 @@ def test_the_ball_keeps_the_truth_under_noise():
     g = np.cos(0.5 + 2 * x) * np.stack([np.ones_like(x), 2 * x])
     mu = float(np.linalg.eigvalsh(2 * g @ g.T / x.size)[0])
     schedule = balls.Theory(convexity=mu, noise_std=noise)
-    options = dict(initial=n, candidates=32, starts=4, steps=20, regularization=4 / mu * n)
-    optimizer = GOUCB(model=model, schedule=schedule, **options, **PAPER)
+    ascent = BallAscent(candidates=32, starts=4, steps=20)
+    options = dict(initial=n, ascent=ascent, regularization=4 / mu * n)
+    optimizer = GOUCB(model=model, schedule=schedule, **options)
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
@@ -407,5 +436,5 @@ def test_the_ball_keeps_the_truth_under_noise():
         return jax.lax.scan(play_round, state, jax.random.split(key, n + 36))[1][n:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)
-    for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):
+    for oracle, covers in ((LM(steps=12, restarts=4), True), (GOUCB().oracle, False)):
         assert ((largest_ratio(oracle, keys) <= 1).mean() >= 1 - delta) == covers

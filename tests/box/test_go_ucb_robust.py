@@ -10,14 +10,19 @@ import pytest
 from small_problems import ASK, KEY, TELL
 
 from jsketch import loops, problems
-from jsketch.box import GOUCB, history
+from jsketch.box import GOUCB, BallAscent, GradientAscent, LocalGOUCB, Network, Parametric, history
 from jsketch.box import model as models
-from jsketch.box.go_ucb.model import Network, Parametric, flatten
+from jsketch.box.go_ucb.model import flatten
 from jsketch.problems import boxes
 from jsketch.types import Box
 
 LM = models.LevenbergMarquardt(steps=5, restarts=2)
-SMALL = GOUCB(model=Network(hidden=4), initial=3, candidates=16, starts=4, steps=10, oracle=LM)
+SMALL = LocalGOUCB(
+    model=Network(hidden=4),
+    initial=3,
+    oracle=LM,
+    ascent=BallAscent(candidates=16, starts=4, steps=10),
+)
 PROBLEM = boxes.styblinski_tang(3)
 HORIZON = 12
 
@@ -25,7 +30,7 @@ HORIZON = 12
 def test_a_refitted_run_evaluates_new_points_and_ends():
     """A query beyond the horizon is empty and changes nothing."""
     run = loops.run(SMALL, PROBLEM, KEY, HORIZON)
-    assert len(np.unique(run.x, axis=0)) == HORIZON and not np.asarray(run.info.diverged).any()
+    assert len(np.unique(run.x, axis=0)) == HORIZON and not np.asarray(run.info.nonfinite).any()
     query = ASK(SMALL, run.state, KEY)
     assert int(query.size) == 0
     after, info = TELL(SMALL, run.state, query, jnp.zeros(3), KEY)
@@ -37,7 +42,8 @@ def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
     diverging = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
     with pytest.warns(UserWarning, match="not finite"):
         run = loops.run(SMALL.replace(oracle=diverging), PROBLEM, KEY, 5)
-    assert np.asarray(run.info.diverged).all() and not np.asarray(run.info.nonfinite_rows).any()
+    left_out = run.info.left_out
+    assert np.asarray(left_out.parameters).all() and not np.asarray(left_out.evaluations).any()
     assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
 
 
@@ -72,7 +78,7 @@ def test_a_loss_that_overflows_is_reported():
     for t in range(2):
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         state, info = TELL(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
-        assert info.diverged
+        assert info.left_out.parameters
     model = flatten(optimizer.model, PROBLEM.domain.lower)
     chex.assert_trees_all_equal(state.centre, state.w0, model.draw(jax.random.split(KEY)[0]))
 
@@ -89,10 +95,9 @@ MINUS_NORM = Parametric(
 WITH_MINUS_NORM = SMALL.replace(model=MINUS_NORM, reach=1.0, standardize=False)
 SQUARE = Box(-jnp.ones(2), jnp.ones(2))  # contains the origin, where the gradient is NaN
 VARIANTS = {
-    "ball": dict(acquisition="ball"),
-    "first_order": dict(acquisition="first_order"),
-    "plain": dict(acquisition="plain", rate=0.01),
-    "no_refit": dict(acquisition="ball", refit=False),
+    "ball_ascent": dict(),
+    "gradient_ascent": dict(ascent=GradientAscent(rate=0.01, steps=10)),
+    "no_refit": dict(refit=False),
     "adam": dict(oracle=models.Gradient(steps=300, restarts=2)),
 }
 
@@ -111,8 +116,9 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
     query = query.replace(x=query.x.at[1].set(0.0))
     for t in range(3):
         state, info = TELL(optimizer, state, query, jax.vmap(_minus_norm_at)(query.x), KEY)
-        assert not info.diverged and bool(info.nonfinite) == (int(info.nonfinite_rows) > 0)
-        assert int(info.nonfinite_rows) == (1 if optimizer.refit or t == 0 else 0)
+        n_left_out = int(info.left_out.evaluations)
+        assert not info.left_out.parameters and bool(info.nonfinite) == (n_left_out > 0)
+        assert n_left_out == (1 if optimizer.refit or t == 0 else 0)
         in_use = np.arange(HORIZON) < int(state.history.count)
         rows = np.asarray(state.gradients)
         assert not rows[1].any() and float(state.targets[1]) == 0
@@ -120,8 +126,29 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         numbers = jax.tree.leaves((query.x, query.proposal, optimizer.ball(state)))
         assert all(np.isfinite(np.asarray(number)).all() for number in numbers)
-        assert np.asarray(query.x[0]).any() and not query.proposal.fallback
+        assert np.asarray(query.x[0]).any()
     np.testing.assert_allclose(jnp.abs(state.w0), TRUTH, atol=1e-2)
+
+
+def test_an_evaluation_without_a_finite_gradient_adds_no_row_to_eq_5():
+    """The best point of phase I is the origin, from which the ascent therefore does not start."""
+    ascent = GradientAscent(rate=0.01, steps=10)
+    optimizer = GOUCB(model=MINUS_NORM, initial=6, oracle=LM, ascent=ascent)
+    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
+    query = ASK(optimizer, state, KEY)
+    query = query.replace(x=query.x.at[1].set(0.0))
+    state, info = TELL(optimizer, state, query, jax.vmap(_minus_norm_at)(query.x), KEY)
+    assert not info.nonfinite and not np.asarray(state.gradients).any()
+    np.testing.assert_allclose(jnp.abs(state.w0), TRUTH, atol=1e-2)
+    query = ASK(optimizer, state, KEY)
+    assert np.asarray(query.x[0]).any() and np.isfinite(float(query.proposal.acquisition))
+    at_origin = query.replace(x=jnp.zeros_like(query.x))
+    for x, n_left_out in ((at_origin.x, 1), (query.x, 0)):
+        after, info = TELL(optimizer, state, query.replace(x=x), jnp.full(6, 0.5), KEY)
+        assert int(info.left_out.evaluations) == n_left_out == int(info.nonfinite)
+        assert np.asarray(after.gradients).any() == (n_left_out == 0)
+        assert (np.asarray(after.centre) == np.asarray(state.centre)).all() == (n_left_out == 1)
+        assert np.isfinite(np.asarray(after.centre)).all()
 
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
@@ -135,13 +162,15 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
         for t in range(2):
             state, _ = TELL(optimizer, state, query, jax.vmap(_minus_norm_at)(query.x), KEY)
             query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
-            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is not_finite)
+            is_uniform = np.isneginf(float(query.proposal.acquisition))
+            assert is_uniform == (t == 1 or optimizer.model is not_finite)
             assert np.isfinite(np.asarray(query.x)).all()
             points.append(np.asarray(query.x[0]))
         state, info = TELL(optimizer, state, query, jnp.ones(3), KEY)
         if optimizer.model is not_finite:
-            assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
-            assert bool(info.diverged) and int(info.nonfinite_rows) == 5  # of all evaluations
+            assert bool(info.left_out.pairs) and bool(info.nonfinite)
+            assert bool(info.left_out.parameters)
+            assert int(info.left_out.evaluations) == 5  # of all evaluations
         assert (points[0] != points[1]).all()
 
 
@@ -149,7 +178,8 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
 def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point is the origin, a corner of the box, to which ascent is clipped."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
-    optimizer = WITH_MINUS_NORM.replace(steps=30, rate=0.3)
+    ascent = BallAscent(rate=0.3, candidates=16, starts=4, steps=30)
+    optimizer = WITH_MINUS_NORM.replace(ascent=ascent)
     with warnings.catch_warnings(record=True) as warnings_list:
         warnings.simplefilter("always")
         if drive:
@@ -168,6 +198,6 @@ def test_the_plateau_of_f1_is_found():
     mean regret of uniform points."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
-    run = loops.run(GOUCB(initial=5), problem, keys, 30)
+    run = loops.run(LocalGOUCB(initial=5), problem, keys, 30)
     regret = np.asarray(problem.maximum - run.value)[:, 7:].mean(1)
     assert (regret < 0.01 * 11.75).sum() >= 45

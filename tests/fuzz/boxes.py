@@ -40,8 +40,9 @@ def IMPROVEMENT(*arguments):
 @default_flags_jit
 def BALL(rows, lam, targets, w0, v):
     s = ellipsoid(rows, lam)
-    products = s.inverse_root(v), s.inverse_root_transposed(v)
-    return *products, s.squared_norm(v), s.logdet, estimate(s, rows, targets, w0)
+    solution, image = s.solve(v)
+    norms = s.squared_norm(v), s.squared_norm(solution), s.squared_norm(solution, image)
+    return solution, *norms, s.logdet, estimate(s, rows, targets, w0)
 
 
 def check(seed, report, long=False):
@@ -160,8 +161,8 @@ def improvement(random, report):
 
 
 def ball(random, report):
-    """Checks the inverse root W, norms and log-determinant of Sigma = lam I + G^T G, and the
-    estimate of the parameters, against dense linear algebra."""
+    """Checks solutions, norms and the log-determinant of Sigma = lam I + G^T G, and the estimate of
+    the parameters, against dense linear algebra."""
     dimension, n_rows, n_used = 12, 8, int(random.integers(0, 9))
     g = 10 ** random.uniform(-1, 1) * random.standard_normal((n_rows, dimension))
     if random.uniform() < 0.3:
@@ -170,7 +171,8 @@ def ball(random, report):
     lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(n_rows)
     targets[n_used:] = 0
     w0, v = random.standard_normal((2, dimension))
-    root_v, transposed_v, norm, logdet, w = map(np.asarray, BALL(g, lam, targets, w0, v))
+    ball = map(np.asarray, BALL(g, lam, targets, w0, v))
+    solution, norm, norm_of_solution, norm_with_image, logdet, w = ball
 
     def dense(g):
         g = np.asarray(g, LD)
@@ -180,17 +182,16 @@ def ball(random, report):
             return solve(lower.T[::-1, ::-1], solve(lower, b)[::-1])[::-1]
 
         logdet = 2 * np.log(np.diag(lower)).sum() - dimension * np.log(LD(lam))
-        return logdet, w0 + inverse(g.T @ (targets - g @ w0)), lower
+        return logdet, w0 + inverse(g.T @ (targets - g @ w0)), lower, inverse(np.asarray(v, LD))
 
     errors = [0, *(1e-15 * random.uniform(-1, 1, g.shape) for _ in range(2))]
     truths = [dense(g * (1 + error)) for error in errors]
     report.near("logdet of Sigma", logdet, [t[0] for t in truths], 1e-12)
     report.near("estimate", w, [t[1] for t in truths])
-    # the root is defined up to a rotation, which changes no length
-    square = np.sum((truths[0][2].T @ root_v) ** 2)
-    report.near("|W v| in the norm of Sigma", square, [np.sum(np.asarray(v, LD) ** 2)], 1e-9 / lam)
+    report.near("solution", solution, [t[3] for t in truths])
     inverse_squares = [np.sum(solve(t[2], v) ** 2) for t in truths]
-    report.near("|W^T v|", np.sum(transposed_v**2), inverse_squares)
+    report.near("squared norm of the solution", norm_of_solution, inverse_squares)
+    report.near("squared norm of the solution and its image", norm_with_image, inverse_squares)
     report.near("squared norm", norm, [np.sum((t[2].T @ v) ** 2) for t in truths])
 
 

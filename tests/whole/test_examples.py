@@ -50,7 +50,7 @@ def names():
 
 
 @pytest.mark.filterwarnings("ignore")
-@by_name(EXAMPLES, {"GOUCB", "GPBandit", "Turbo", "plan"})
+@by_name(EXAMPLES, {"LocalGOUCB", "GPBandit", "Turbo", "plan"})
 def test_the_example_of_a_docstring_runs(name, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "parquet" in EXAMPLES[name]:

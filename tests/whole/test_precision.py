@@ -90,7 +90,7 @@ def test_forecasters_have_the_dtype_of_the_first_example(name):
 
 
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
-@pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb"])
+@pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb", "go_ucb_local"])
 def test_optimisers_have_the_dtype_of_the_box(name, numbers):
     """The posterior has the dtype of the box also if the kernel has Python numbers."""
 

@@ -41,7 +41,7 @@ from jsketch.bandits import (
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
-from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
+from jsketch.box import GOUCB, BallAscent, GPBandit, LocalGOUCB, Turbo, UniformBox
 from jsketch.box import history as box_history
 from jsketch.box.go_ucb.ball import OFUL
 from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt, Parametric
@@ -117,7 +117,7 @@ INVALID_BOXES = [
     (None, "a box is Box.*; None was given"),
     (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
 ]
-MODELS = (GPBandit(), Turbo(), GOUCB())
+MODELS = (GPBandit(), Turbo(), GOUCB(), LocalGOUCB())
 OPTIMISERS = (UniformBox(), *MODELS)
 MESHES = [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")]
 WITH_IF = lambda x, key: x[0] if x[0] > 0 else -x[0]  # noqa: E731
@@ -636,7 +636,11 @@ CALLS = {
         *((lambda o=o, b=b: over_box(o, b), w) for o in OPTIMISERS for b, w in INVALID_BOXES),
         *((lambda b=b: run(UniformBox(), problems.on_box(len, b)), w) for b, w in INVALID_BOXES),
         *((lambda b=b: drive(UniformBox(), len, b), w) for b, w in INVALID_BOXES[:5]),
-        (lambda: over_box(GOUCB(starts=10, candidates=5)), "starts are chosen from 5 candidates"),
+        (lambda: BallAscent(starts=10, candidates=5), "starts are chosen from 5 candidates"),
+        (
+            lambda: over_box(GOUCB(ascent=3)),
+            r"ascent must be GradientAscent\(\).*; 3 was",
+        ),
         (lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))), "delta is a probability"),
         (lambda: over_box(GOUCB(oracle=LevenbergMarquardt(restarts=0))), "restarts must be an int"),
         (lambda: over_box(GOUCB(model=nn.Dense(2, param_dtype=float))), r"one number .*\(2,\)"),

@@ -69,6 +69,7 @@ def results():
         (tuning, "Result"),
         (box.Turbo(), "Turbo"),
         (box.GOUCB(), "GOUCB"),
+        (box.LocalGOUCB(), "LocalGOUCB"),
         (kernels.Product(KERNEL, kernels.Matern()), "Product"),
         (problems.boxes.branin(), "BoxProblem"),
     ]
@@ -127,7 +128,7 @@ CALLABLES = [
     *(loops.run, suggest.fit, suggest.leave_one_out, suggest.library, suggest.maximize),
     *(suggest.minimize, suggest.predict, suggest.suggest, problems.finite_arms, problems.gp_draw),
     *(problems.on_box, problems.recorded_arms, problems.rkhs_draw, box.Category, box.Integer),
-    *(box.Real, box.GOUCB, PKAWV, kernels.Matern, problems.boxes.BoxProblem),
+    *(box.Real, box.GOUCB, box.LocalGOUCB, PKAWV, kernels.Matern, problems.boxes.BoxProblem),
 ]
 
 

@@ -1,10 +1,16 @@
 """GO-UCB (Liu, Wang, ICML 2023).
 
-model    parametric models and their least-squares fits (eq. 2)
-ball     the confidence ball, its radius, and the optimistic value of a point (eqs. 3 to 9)
-go_ucb   `GOUCB`, Algorithm 1
+go_ucb       `GOUCB`, the algorithm of the paper, with its `GradientAscent`
+local        `LocalGOUCB`, which refits the model and searches near the best observed point
+ascents      `BallAscent`, a maximisation over points and parameters from many starts
+ball         the confidence ball and its radius (eqs. 3 to 9)
+rounds       the state, queries and infos
+model        parametric models, their least-squares fits (eq. 2), and what is left out
 """
 
-from jsketch.box.go_ucb.go_ucb import GOUCB, GOInfo, GOQuery, printed
+from jsketch.box.go_ucb.ascents import BallAscent
+from jsketch.box.go_ucb.go_ucb import GOUCB, GradientAscent
+from jsketch.box.go_ucb.local import LocalGOUCB
+from jsketch.box.go_ucb.rounds import GOInfo, GOQuery
 
-__all__ = ["GOUCB", "GOInfo", "GOQuery", "printed"]
+__all__ = ["GOUCB", "BallAscent", "GOInfo", "GOQuery", "GradientAscent", "LocalGOUCB"]

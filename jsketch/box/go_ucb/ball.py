@@ -1,30 +1,33 @@
-"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), its squared radius (eqs. 7 and
-9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
+"""GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6) and its squared radius (eqs. 7 and
+9).
 
 Sigma = lam I + G^T G, where the rows of G [N, d_w] are the gradients g_i of the N observed points;
-rows of zeros change nothing. No d_w x d_w matrix is formed: a product with a vector costs only
-O(N d_w + N^2). With A = G / sqrt(lam) and L L^T = I + A A^T [N,N],
+rows of zeros change nothing. No d_w x d_w matrix is formed: with A = G / sqrt(lam) and L L^T =
+I + A A^T [N,N],
 
-    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
-    W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
+    Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam,
 
-because X + X^T - X A A^T X^T = (L L^T)^-1. W needs no eigenvectors and has no cancellation.
+so that a product with a vector costs only O(N d_w + N^2).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.box.go_ucb.model import FlatModel
-from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
+from jsketch.linalg import cholesky_inverse, matmul
+
+
+class Displacement(NamedTuple):
+    """v = w - w_t and its image under A. With the image, |v|_Sigma costs only O(d_w + N)."""
+
+    v: Array  # [d_w]
+    image: Array  # [N], A v
 
 
 @struct.dataclass
@@ -33,23 +36,17 @@ class Ellipsoid:
 
     rows: Array  # [N, d_w], A = G / sqrt(lam)
     inverse: Array  # [N, N], L^-1
-    root: Array  # [N, N], X
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma / lam)
 
-    def solve_dual(self, v: Array) -> Array:
-        """(lam I + G G^T)^-1 v = (L L^T)^-1 v / lam for v [N]; at v = A u it is A Sigma^-1 u."""
-        return matmul(self.inverse.T, matmul(self.inverse, v)) / self.regularization
+    def solve_dual(self, u: Array) -> Array:
+        """(lam I + G G^T)^-1 u = (L L^T)^-1 u / lam for u [N]; at u = A v it is A Sigma^-1 v."""
+        return matmul(self.inverse.T, matmul(self.inverse, u)) / self.regularization
 
-    def inverse_root(self, u: Array) -> Array:
-        """W u, [d_w], which is Sigma^-1/2 u up to a rotation; |W u|_Sigma = |u|."""
-        inner = matmul(self.root, matmul(self.rows, u))
-        return (u - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
-
-    def inverse_root_transposed(self, v: Array) -> Array:
-        """W^T v, [d_w]; |W^T v| = |v|_Sigma^-1."""
-        inner = matmul(matmul(self.rows, v), self.root)
-        return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
+    def solve(self, v: Array) -> Displacement:
+        """Sigma^-1 v [d_w] of v [d_w], and its image under A."""
+        image = self.solve_dual(matmul(self.rows, v))
+        return Displacement(v / self.regularization - matmul(image, self.rows), image)
 
     def squared_norm(self, v: Array, image: Array | None = None) -> Array:
         """|v|_Sigma^2, []; `image` is A v [N] (None: it is computed)."""
@@ -58,15 +55,12 @@ class Ellipsoid:
 
 
 def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
-    """Sigma = lam I + sum_i g_i g_i^T of gradients [N, d_w], whose unused rows are zero."""
+    """Sigma = lam I + sum_i g_i g_i^T (eq. 3) of gradients [N, d_w], whose unused rows are zero."""
     lam = jnp.asarray(regularization, gradients.dtype)
     rows = gradients / jnp.sqrt(lam)
-    identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
-    gram = identity + matmul(rows, rows.T)
+    gram = jnp.eye(rows.shape[0], dtype=rows.dtype) + matmul(rows, rows.T)
     factor = cholesky_inverse(gram)
-    lower = jnp.tril(matmul(gram, factor.inverse.T))
-    root = matmul(factor.inverse.T, triangular_inverse(identity + lower))
-    return Ellipsoid(rows, factor.inverse, root, lam, factor.logdet)
+    return Ellipsoid(rows, factor.inverse, lam, factor.logdet)
 
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
@@ -143,103 +137,25 @@ def printed_regularization(horizon: int) -> float:
 
 @struct.dataclass
 class Ball:
-    """Ball_t of eq. 6: |w - centre|_Sigma^2 <= beta."""
+    """Ball_t of eq. 6: |w - w_t|_Sigma^2 <= beta."""
 
     sigma: Ellipsoid
     centre: Array  # [d_w], w_t
     beta: Array  # []
 
-    def displacement(self, u: Array) -> Array:
-        """sqrt(beta) Sigma^-1/2 u, [d_w]: w - centre for a point u [d_w] of the unit ball."""
-        return jnp.sqrt(self.beta) * self.sigma.inverse_root(u)
+    def excess(self, v: Array, image: Array | None = None) -> Array:
+        """The number [] by which v = w - w_t [d_w] is divided so that w lies in the ball; 1 if it
+        lies there. `image` is A v [N] (None: it is computed)."""
+        tiny = jnp.finfo(v.dtype).tiny  # a ball of radius 0 consists of its centre
+        length = jnp.sqrt(self.sigma.squared_norm(v, image))
+        return jnp.maximum(1, length / jnp.maximum(jnp.sqrt(self.beta), tiny))
 
-
-class Form(NamedTuple):
-    """A parametrization of the ball by pytrees p: value(x, p) has the same maximum over p as f_w(x)
-    has over w in the ball."""
-
-    value: Callable[[Array, Any], Array]  # (x [d], p) -> []
-    start: Callable[[Array], Any]  # gradient [d_w] of f_w(x) in w at w_t -> the first p
-    direction: Callable[[Any], Any]  # gradient of `value` in p -> the ascent direction of p
-    project: Callable[[Any], Any]  # p -> the nearest p whose w lies in the ball
-    displacement: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
-
-
-class Displacement(NamedTuple):
-    """w - w_t and its image under A. With the image, |w - w_t|_Sigma costs only O(d_w + N)."""
-
-    w: Array  # [d_w], w - w_t
-    image: Array  # [N], A (w - w_t)
-
-
-def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """(maximum [], u [d_w]) at x [d]. The maximum over the ball of f_w(x) linearized at w_t is
-    f_w_t(x) + sqrt(beta) |g|_Sigma^-1, and u is the point of the unit ball where it is attained."""
-    value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
-    whitened = ball.sigma.inverse_root_transposed(gradient)
-    # without `tiny`, the length of a zero gradient would have no derivative
-    length = jnp.sqrt(jnp.square(whitened).sum() + jnp.finfo(x.dtype).tiny)
-    return value + jnp.sqrt(ball.beta) * length, whitened / length
-
-
-def linearized_form(model: FlatModel, ball: Ball) -> Form:
-    """The linearization in w, whose maximum over the ball is `first_order`; p is empty."""
-    return Form(
-        value=lambda x, p: first_order(model, ball, x)[0],
-        start=lambda gradient: gradient[:0],
-        direction=lambda gradient: gradient,
-        project=lambda p: p,
-        displacement=lambda x, p: ball.displacement(first_order(model, ball, x)[1]),
-    )
-
-
-def whitened_form(model: FlatModel, ball: Ball) -> Form:
-    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is the `Displacement`
-    sqrt(beta) W u.
-
-    To first order f increases fastest along the unit vector u = W^T g / |g|_Sigma^-1, where g is
-    the gradient of f in w. This u displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. A step
-    therefore needs neither u nor W, and only two products of size d_w N.
-    """
-    sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
-
-    def length(p: Displacement) -> Array:
-        return jnp.sqrt(sigma.squared_norm(p.w, p.image))
-
-    def to_surface(gradient: Array) -> Displacement:
-        """The steepest displacement from the centre to the surface of the ball, never beyond."""
-        image = sigma.solve_dual(matmul(sigma.rows, gradient))
-        solution = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
+    def to_surface(self, gradient: Array) -> Displacement:
+        """sqrt(beta) Sigma^-1 g / |g|_Sigma^-1 of a gradient g [d_w] in w: the displacement from
+        the centre to the surface, and never beyond, that is steepest to first order."""
+        solution = self.sigma.solve(gradient)
         # a gradient whose squares underflow has no direction
-        norm = jnp.sqrt(sigma.squared_norm(solution.w, solution.image) + tiny)
-        return Displacement(radius * (solution.w / norm), radius * (solution.image / norm))
-
-    def project(p: Displacement) -> Displacement:
-        # a ball of radius 0 consists of its centre
-        divisor = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
-        return Displacement(p.w / divisor, p.image / divisor)
-
-    return Form(
-        value=lambda x, p: model.value(ball.centre + p.w, x),
-        start=to_surface,
-        # the value does not depend on the image
-        direction=lambda gradient: to_surface(gradient.w),
-        project=project,
-        displacement=lambda x, p: p.w,
-    )
-
-
-def plain_form(model: FlatModel, ball: Ball) -> Form:
-    """The paper's form, in which p is w - w_t. The ascent starts at p = 0. When p leaves the ball,
-    `project` scales p back to the surface."""
-
-    def project(p: Array) -> Array:
-        return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))
-
-    return Form(
-        value=lambda x, p: model.value(ball.centre + p, x),
-        start=jnp.zeros_like,
-        direction=lambda gradient: gradient,
-        project=project,
-        displacement=lambda x, p: p,
-    )
+        tiny = jnp.finfo(gradient.dtype).tiny
+        length = jnp.sqrt(self.sigma.squared_norm(*solution) + tiny)
+        radius = jnp.sqrt(self.beta)
+        return Displacement(radius * (solution.v / length), radius * (solution.image / length))

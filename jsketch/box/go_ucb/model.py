@@ -8,6 +8,8 @@ A regression oracle (eq. 2) has a number of `restarts` and a method refine(model
 Fit, which improves the parameters w in a fixed number of steps. With more parameters than points,
 as in the paper, every good fit interpolates. `LevenbergMarquardt` is then the cheaper oracle: with
 n points its steps solve only n equations.
+
+What is not finite is left out, by the rule of `LeftOut`.
 """
 
 from __future__ import annotations
@@ -55,6 +57,39 @@ class Network(nn.Module):
         return nn.Dense(n_outputs, kernel_init=init, bias_init=init, param_dtype=x.dtype)(x)
 
 
+@struct.dataclass
+class LeftOut:
+    """What a round leaves out because it is not finite.
+
+    The rule has two parts, `FlatModel.linearize` for points and `accept` for parameters. A point
+    counts where the model's value and the squared length of its gradient in w are finite.
+    Parameters count if they and their loss are finite. All else is left out:
+
+        an evaluation  has no residual in a fit and no row in eqs. 3 and 5, like a failed evaluation
+        parameters     are not accepted: the previous ones stay, or, at the end of phase I, the
+                       first random ones
+        a candidate    starts no ascent, and a pair (x, w) without a finite value is not chosen; if
+                       there is no other, x_t is a uniform point
+    """
+
+    evaluations: Array  # [] int32, of the evaluations whose rows the round computed
+    parameters: Array  # [] bool, the parameters of the round's fit, or of eq. 5
+    pairs: Array  # [] bool, all pairs of the ascent: x_t is a uniform point
+
+    @property
+    def any(self) -> Array:
+        """[] bool, whether something is left out."""
+        return (self.evaluations > 0) | self.parameters | self.pairs
+
+
+class Linearization(NamedTuple):
+    """f_w(x) and its gradient in w at a point x; both are zero if the point does not count."""
+
+    value: Array  # []
+    gradient: Array  # [d_w]
+    counts: Array  # [] bool, see `LeftOut`
+
+
 class FlatModel(NamedTuple):
     """A model with its parameters in one vector."""
 
@@ -63,15 +98,11 @@ class FlatModel(NamedTuple):
     unravel: Callable[[Array], Any]  # the pytree of a vector [d_w]
     size: int  # d_w
 
-    def features(self, w: Array, x: Array) -> tuple[Array, Array]:
-        """(f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]) of w [d_w] at points x [n,d]."""
-        return jax.vmap(jax.value_and_grad(self.value), in_axes=(None, 0))(w, x)
-
-
-def finite_rows(values: Array, gradients: Array) -> Array:
-    """[...] bool, whether the value f_w(x) [...] and the squared norm of the gradient [..., d_w]
-    are finite, so that the linear model of eqs. 3 and 5 can have a row for the point."""
-    return jnp.isfinite(values) & jnp.isfinite(jnp.square(gradients).sum(-1))
+    def linearize(self, w: Array, x: Array) -> Linearization:
+        """f_w(x) and its gradient in w at parameters w [d_w] and a point x [d]."""
+        value, gradient = jax.value_and_grad(self.value)(w, x)
+        counts = jnp.isfinite(value) & jnp.isfinite(jnp.square(gradient).sum())
+        return Linearization(jnp.where(counts, value, 0), jnp.where(counts, gradient, 0), counts)
 
 
 def flatten(model: Any, x: Array) -> FlatModel:
@@ -114,10 +145,22 @@ def flatten(model: Any, x: Array) -> FlatModel:
 
 
 class Fit(NamedTuple):
-    """The result of an oracle."""
+    """Parameters and how well they fit."""
 
     w: Array  # [d_w]
-    loss: Array  # [], mean squared error over the points
+    loss: Array  # [], mean squared error over the points; infinite if no parameters were accepted
+
+    @property
+    def left_out(self) -> Array:
+        """[] bool, whether parameters were left out by the rule of `LeftOut`."""
+        return ~jnp.isfinite(self.loss)
+
+
+def accept(fit: Fit, previous: Array) -> Fit:
+    """The fit if its parameters and its loss are finite (see `LeftOut`), else the `previous`
+    parameters [d_w] with an infinite loss."""
+    counts = jnp.isfinite(fit.loss) & jnp.isfinite(fit.w).all()
+    return Fit(jnp.where(counts, fit.w, previous), jnp.where(counts, fit.loss, jnp.inf))
 
 
 def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Array:
@@ -131,26 +174,21 @@ def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Arr
 def fit(oracle: Any, model: FlatModel, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
     """The best of `oracle.restarts` fits of y [n] at x [n,d] where the mask [n] is true. Each fit
     starts from random parameters. If several fits are exact up to rounding, the result is the first
-    of them. If no fit is finite, the result is the first random parameters, and its loss is
-    infinite."""
+    of them. If no fit is accepted, the result is the first random parameters."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
-    fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
+    fits = jax.vmap(lambda w: accept(oracle.refine(model, w, x, y, mask), w))(draws)
     # rounding must not decide between interpolating fits, which differ at all other points
     rounding = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
-    finite = jnp.isfinite(fits.loss) & jnp.isfinite(fits.w).all(1)
-    best = jnp.argmin(jnp.where(finite, jnp.maximum(fits.loss, rounding), jnp.inf))
-    return Fit(
-        jnp.where(finite[best], fits.w[best], draws[best]),
-        jnp.where(finite[best], fits.loss[best], jnp.inf),
-    )
+    best = jnp.argmin(jnp.maximum(fits.loss, rounding))
+    return Fit(fits.w[best], fits.loss[best])
 
 
 def _residuals(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> tuple[Array, Array]:
     """(y_i - f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]), zero where the mask is false or where the
-    value or the gradient is not finite."""
-    values, gradients = model.features(w, x)
-    usable = mask & finite_rows(values, gradients)
-    return jnp.where(usable, y - values, 0), jnp.where(usable[:, None], gradients, 0)
+    point does not count."""
+    linear = jax.vmap(model.linearize, (None, 0))(w, x)
+    usable = mask & linear.counts
+    return jnp.where(usable, y - linear.value, 0), jnp.where(usable[:, None], linear.gradient, 0)
 
 
 @struct.dataclass

@@ -1,0 +1,173 @@
+"""GO-UCB near the best observed point, in scaled units, with parameters that are refitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.box import history
+from jsketch.box.go_ucb import model as models
+from jsketch.box.go_ucb.ascents import BallAscent, Region
+from jsketch.box.go_ucb.ball import OFUL, Ball
+from jsketch.box.go_ucb.go_ucb import add_row, confidence_ball, linear_row
+from jsketch.box.go_ucb.model import LeftOut, LevenbergMarquardt, Network, accept, flatten
+from jsketch.box.go_ucb.rounds import (
+    GOInfo,
+    GOQuery,
+    GOState,
+    Proposal,
+    empty_state,
+    end_round,
+    next_query,
+    nothing_left_out,
+)
+from jsketch.box.history import Scaling, identity_scaling, standard_scaling
+from jsketch.precision import one_dtype
+from jsketch.types import Box, PRNGKey
+
+
+@struct.dataclass
+class LocalGOState(GOState):
+    scaling: Scaling  # from the values of phase I; with `refit`, from all observations
+
+
+@struct.dataclass
+@one_dtype
+class LocalGOUCB(struct.Settings):
+    """GO-UCB (`GOUCB`) as it finds maxima in practice: `initial` uniform points in the first round,
+    then one point a round.
+
+    It goes beyond the paper in four ways, and the paper's theorem does not cover it: x_t lies
+    within `reach` of the best observed point, because over a whole box the maximum of a network
+    lies in a corner, far from all observations; after each evaluation w_t is fitted again to all
+    observations, because the estimate of eq. 5 may stop moving, and the same point is then chosen
+    again; eqs. 3 and 5 include the points of phase I; and inputs and values are scaled. The
+    defaults were chosen on other functions than the paper's (experiments/go_ucb_2023/choose.py).
+    For the paper's algorithm take `GOUCB`.
+
+    schedule        beta_t, a schedule of `box.ball`
+    oracle          the method of least-squares fits, `LevenbergMarquardt` or `Gradient`
+    regularization  lam
+    reach           the largest distance of a point from the best observed one in each input, as a
+                    share of the box's side
+    ascent          the method that maximises over x and w, `BallAscent` or `GradientAscent`
+    model           the parametric function (`box.model`)
+    refit           after each evaluation w_t is a fit of all observations, and all rows are those
+                    at w_t. False: w_t is the estimate of eq. 5
+    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1: the mean and
+                    the deviation of phase I or, with `refit`, of all observations
+    initial         int, uniform points of phase I
+
+    What is not finite is left out, by the rule of `box.model.LeftOut`.
+
+    Example:
+
+        run(LocalGOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
+    """
+
+    schedule: Any = OFUL()
+    oracle: Any = LevenbergMarquardt()
+    regularization: ArrayLike = 0.01
+    reach: ArrayLike = 0.02
+    ascent: Any = BallAscent()
+    model: Any = struct.field(pytree_node=False, default=Network())
+    refit: bool = struct.field(pytree_node=False, default=True)
+    standardize: bool = struct.field(pytree_node=False, default=True)
+    initial: int = struct.field(pytree_node=False, default=8)
+
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> LocalGOState:
+        """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
+        invalid settings, and for a horizon whose state is larger than memory."""
+        checks.no_evaluations(self, data)
+        state = empty_state(self, domain, key, horizon)
+        return LocalGOState(**vars(state), scaling=identity_scaling(state.box))
+
+    def ask(self, state: LocalGOState, key: PRNGKey, limit: ArrayLike | None = None) -> GOQuery:
+        return next_query(state, lambda: self.propose(state, key), limit)
+
+    def tell(
+        self, state: LocalGOState, query: GOQuery, y: Array, key: PRNGKey
+    ) -> tuple[LocalGOState, GOInfo]:
+        """(state, info) after the values y [B]."""
+        in_phase_one = state.history.count == 0
+        if self.standardize and not self.refit:
+            # the rows keep their scaling, and one value has no deviation
+            in_phase_one |= state.history.ok.sum() < 2
+        add_evaluation = self._refit if self.refit else self._add_evaluation
+        return end_round(
+            *(state, query, y, in_phase_one),
+            lambda state: self._end_phase_one(state, key),
+            add_evaluation,
+        )
+
+    def ball(self, state: LocalGOState) -> Ball:
+        """Ball_t around w_t (eq. 6), in scaled units."""
+        return confidence_ball(state, self.schedule, self.regularization, state.scaling.deviation)
+
+    def propose(self, state: LocalGOState, key: PRNGKey) -> tuple[Array, Proposal]:
+        """(the next point x_t [d] of phase II, how it was chosen)."""
+        ball, model, scaling = self.ball(state), flatten(self.model, state.box.lower), state.scaling
+        z, v, value = self.ascent.maximise(model, ball, self._region(state), key)
+        x = jnp.clip(scaling.points(z), state.box.lower, state.box.upper)
+        distance = ball.sigma.squared_norm(v)
+        return x, Proposal(ball.beta, distance, scaling.rewards(value))
+
+    def _region(self, state: LocalGOState) -> Region:
+        """The points within `reach` of the best observed one."""
+        best = state.scaling.inputs(history.best(state.history)[0])
+        reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
+        lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
+        return Region(best, jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach))
+
+    def _end_phase_one(self, state: LocalGOState, key: PRNGKey) -> tuple[LocalGOState, LeftOut]:
+        """(the state with its scaling, w_0 and the rows of phase I; what is left out)."""
+        state = self._scaled(state)
+        x, y = self._scaled_observations(state)
+        model, n = flatten(self.model, state.box.lower), len(state.initial)
+        fit = models.fit(self.oracle, model, x[:n], y[:n], state.history.ok[:n], key)
+        state = replace(state, w0=fit.w, centre=fit.w)
+        return self._with_rows(state, fit)
+
+    def _refit(self, state: LocalGOState) -> tuple[LocalGOState, LeftOut]:
+        """(the state with its scaling, centre and rows from all observations; what is left out)."""
+        state = self._scaled(state)
+        x, y = self._scaled_observations(state)
+        model = flatten(self.model, state.box.lower)
+        refined = self.oracle.refine(model, state.centre, x, y, state.history.ok)
+        fit = accept(refined, state.centre)
+        return self._with_rows(replace(state, centre=fit.w), fit)
+
+    def _add_evaluation(self, state: LocalGOState) -> tuple[LocalGOState, LeftOut]:
+        """(the state with the estimate of eq. 5; what is left out)."""
+        i, model = state.history.count - 1, flatten(self.model, state.box.lower)
+        z = state.scaling.inputs(state.history.x[i])
+        y = state.scaling.values(state.history.y[i])
+        return add_row(state, model, z, y, self.regularization)
+
+    def _scaled(self, state: LocalGOState) -> LocalGOState:
+        """The state with the scaling of its observations."""
+        if not self.standardize:
+            return state
+        return replace(state, scaling=standard_scaling(state.box, state.history))
+
+    def _scaled_observations(self, state: LocalGOState) -> tuple[Array, Array]:
+        """(points [N, d], values [N]) in the units of the model."""
+        return state.scaling.inputs(state.history.x), state.scaling.values(state.history.y)
+
+    def _with_rows(self, state: LocalGOState, fit: models.Fit) -> tuple[LocalGOState, LeftOut]:
+        """(the state with the rows of all evaluations at its centre, which is that of the fit; what
+        is left out)."""
+        model, (x, y) = flatten(self.model, state.box.lower), self._scaled_observations(state)
+        rows = jax.vmap(partial(linear_row, model, state.centre))(x, y, state.history.ok)
+        n_left_out = rows.left_out.sum(dtype=jnp.int32)
+        left_out = replace(nothing_left_out(), evaluations=n_left_out, parameters=fit.left_out)
+        return replace(state, gradients=rows.gradient, targets=rows.target), left_out
