@@ -59,18 +59,12 @@ class Maximum(NamedTuple):
     value: Array  # [], f_w(x); -inf if the ascent met no finite value
 
 
-class Keys(NamedTuple):
-    """The keys of an ascent. All ascents have the same uniform points under the same key."""
-
-    uniform: Array
-    near: Array
-    directions: Array
-
-
-def ascent_keys(key: PRNGKey) -> Keys:
+def ascent_keys(key: PRNGKey) -> tuple[Array, Array, Array]:
+    """The keys of uniform points, which are the same in all ascents, of normal points, and of
+    directions."""
     points_key, directions_key = jax.random.split(key)
-    uniform_key, near_key = jax.random.split(points_key)
-    return Keys(uniform_key, near_key, directions_key)
+    uniform_key, normal_key = jax.random.split(points_key)
+    return uniform_key, normal_key, directions_key
 
 
 def best_pair(ascents: Ascent, v: Callable[[Any], Array], otherwise: Array) -> Maximum:
@@ -118,8 +112,8 @@ class BallAscent(struct.Settings):
     def maximise(self, model: FlatModel, ball: Ball, region: Region, key: PRNGKey) -> Maximum:
         """The best pair (x, w) of all ascents. To first order in w, f_x(w) increases fastest along
         `Ball.to_surface` of its gradient, if lengths are measured by |.|_Sigma."""
-        keys = ascent_keys(key)
-        uniform = region.uniform(keys.uniform, self.candidates - self.candidates // 2)
+        uniform_key, normal_key, directions_key = ascent_keys(key)
+        uniform = region.uniform(uniform_key, self.candidates - self.candidates // 2)
 
         def value(x: Array, p: Displacement) -> Array:
             return model.value(ball.centre + p.v, x)
@@ -136,10 +130,10 @@ class BallAscent(struct.Settings):
             excess = jax.vmap(ball.excess)(*p)[:, None]
             return region.clip(x), Displacement(p.v / excess, p.image / excess)
 
-        spread, best, scored = self._candidates(model, ball, region, uniform, keys.near)
+        spread, best, scored = self._candidates(model, ball, region, uniform, normal_key)
         scores = values((scored.x, jax.vmap(ball.to_surface)(scored.gradient)))
         starts, along_gradient = self._starts(spread, best, scored, scores)
-        random = jax.random.normal(keys.directions, starts.gradient.shape, uniform.dtype)
+        random = jax.random.normal(directions_key, starts.gradient.shape, uniform.dtype)
         leaving = jnp.where(along_gradient[:, None], starts.gradient, random)
         pairs = starts.x, jax.vmap(ball.to_surface)(leaving)
         ascents = ascend(values, pairs, self._rule(uniform.dtype), project, self.steps, directions)

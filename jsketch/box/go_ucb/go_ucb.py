@@ -61,7 +61,7 @@ def confidence_ball(
     sigma = ellipsoid(state.gradients, lam)
     step = Step(
         t=state.history.count - state.initial.shape[0] + 1,
-        horizon=state.horizon,
+        horizon=state.phase_two_length,
         parameters=state.w0.shape[0],
         regularization=sigma.regularization,
         logdet=sigma.logdet,
@@ -97,7 +97,7 @@ class GradientAscent(struct.Settings):
             x, v = pairs
             return region.clip(x), jax.vmap(lambda v: v / ball.excess(v))(v)
 
-        x = uniform = region.uniform(ascent_keys(key).uniform, 1)
+        x = uniform = region.uniform(ascent_keys(key)[0], 1)
         if self.from_best:
             counts = model.linearize(ball.centre, region.best).counts
             x = jnp.where(counts, region.best[None], uniform)
@@ -147,13 +147,12 @@ class GOUCB(struct.Settings):
     """GO-UCB as in the paper (Liu, Wang, ICML 2023, Algorithm 1) with the settings of its Appendix
     D.1: `initial` uniform points in the first round, then one point a round.
 
-    **To find a maximum, take `LocalGOUCB`.** It refits all parameters after every evaluation and
-    searches near the best observed point, which the paper's theorem does not cover. `GOUCB` repeats
-    the paper's experiments: at its printed rates neither the fit nor the ascent moves far from its
-    start, and a run evaluates the best point of phase I again (THEORY 8.3). For the paper's
-    algorithm with a fit and an ascent that converge, and another radius:
-
-        GOUCB(schedule=OFUL(), oracle=LevenbergMarquardt(), ascent=BallAscent())
+    **To find a maximum, take `LocalGOUCB`,** which was `GOUCB` in version 0.1. It refits all
+    parameters after every evaluation and searches near the best observed point, which the paper's
+    theorem does not cover. `GOUCB` repeats the paper's experiments: at its printed rates neither
+    the fit nor the ascent moves far from its start, and a run evaluates the best point of phase I
+    again (THEORY 8.3). With `schedule=OFUL()`, `oracle=LevenbergMarquardt()` and
+    `ascent=BallAscent()` the fit and the ascent converge, and the ball is much smaller.
 
     schedule        beta_t, a schedule of `box.ball`
     oracle          the method of the least-squares fit of phase I, from `box.model`
@@ -225,4 +224,4 @@ class GOUCB(struct.Settings):
     def _lam(self, state: GOState) -> ArrayLike:
         if self.regularization is not None:
             return self.regularization
-        return printed_regularization(state.horizon)
+        return printed_regularization(state.phase_two_length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,15 @@ from jsketch.box.go_ucb import model as models
 from jsketch.box.go_ucb.ascents import BallAscent, Region
 from jsketch.box.go_ucb.ball import OFUL, Ball
 from jsketch.box.go_ucb.go_ucb import add_row, confidence_ball, linear_row
-from jsketch.box.go_ucb.model import LeftOut, LevenbergMarquardt, Network, accept, flatten
+from jsketch.box.go_ucb.model import (
+    Fit,
+    FlatModel,
+    LeftOut,
+    LevenbergMarquardt,
+    Network,
+    accept,
+    flatten,
+)
 from jsketch.box.go_ucb.rounds import (
     GOInfo,
     GOQuery,
@@ -129,22 +138,42 @@ class LocalGOUCB(struct.Settings):
         return Region(best, jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach))
 
     def _end_phase_one(self, state: LocalGOState, key: PRNGKey) -> tuple[LocalGOState, LeftOut]:
-        """(the state with its scaling, w_0 and the rows of phase I; what is left out)."""
-        state = self._scaled(state)
-        x, y = self._scaled_observations(state)
-        model, n = flatten(self.model, state.box.lower), len(state.initial)
-        fit = models.fit(self.oracle, model, x[:n], y[:n], state.history.ok[:n], key)
-        state = replace(state, w0=fit.w, centre=fit.w)
-        return self._with_rows(state, fit)
+        """(the state with w_0, which is also the first centre; what is left out)."""
+        n = len(state.initial)
+
+        def fit(model: FlatModel, z: Array, y: Array, ok: Array) -> Fit:
+            return models.fit(self.oracle, model, z[:n], y[:n], ok[:n], key)
+
+        new, left_out = self._with_fit(state, fit)
+        return replace(new, w0=new.centre), left_out
 
     def _refit(self, state: LocalGOState) -> tuple[LocalGOState, LeftOut]:
-        """(the state with its scaling, centre and rows from all observations; what is left out)."""
-        state = self._scaled(state)
-        x, y = self._scaled_observations(state)
-        model = flatten(self.model, state.box.lower)
-        refined = self.oracle.refine(model, state.centre, x, y, state.history.ok)
-        fit = accept(refined, state.centre)
-        return self._with_rows(replace(state, centre=fit.w), fit)
+        """(the state with a new centre; what is left out)."""
+
+        def fit(model: FlatModel, z: Array, y: Array, ok: Array) -> Fit:
+            return accept(self.oracle.refine(model, state.centre, z, y, ok), state.centre)
+
+        return self._with_fit(state, fit)
+
+    def _with_fit(
+        self, state: LocalGOState, fit: Callable[[FlatModel, Array, Array, Array], Fit]
+    ) -> tuple[LocalGOState, LeftOut]:
+        """(the state whose scaling and rows are those of all observations, and whose centre is
+        fit(model, points [N, d] and values [N] in scaled units, whether they were observed [N]);
+        what is left out)."""
+        model, past, scaling = flatten(self.model, state.box.lower), state.history, state.scaling
+        if self.standardize:
+            scaling = standard_scaling(state.box, past)
+        z, y = scaling.inputs(past.x), scaling.values(past.y)
+        fitted = fit(model, z, y, past.ok)
+        rows = jax.vmap(partial(linear_row, model, fitted.w))(z, y, past.ok)
+        left_out = replace(
+            nothing_left_out(),
+            evaluations=rows.left_out.sum(dtype=jnp.int32),
+            parameters=fitted.left_out,
+        )
+        new = replace(state, scaling=scaling, centre=fitted.w)
+        return replace(new, gradients=rows.gradient, targets=rows.target), left_out
 
     def _add_evaluation(self, state: LocalGOState) -> tuple[LocalGOState, LeftOut]:
         """(the state with the estimate of eq. 5; what is left out)."""
@@ -152,22 +181,3 @@ class LocalGOUCB(struct.Settings):
         z = state.scaling.inputs(state.history.x[i])
         y = state.scaling.values(state.history.y[i])
         return add_row(state, model, z, y, self.regularization)
-
-    def _scaled(self, state: LocalGOState) -> LocalGOState:
-        """The state with the scaling of its observations."""
-        if not self.standardize:
-            return state
-        return replace(state, scaling=standard_scaling(state.box, state.history))
-
-    def _scaled_observations(self, state: LocalGOState) -> tuple[Array, Array]:
-        """(points [N, d], values [N]) in the units of the model."""
-        return state.scaling.inputs(state.history.x), state.scaling.values(state.history.y)
-
-    def _with_rows(self, state: LocalGOState, fit: models.Fit) -> tuple[LocalGOState, LeftOut]:
-        """(the state with the rows of all evaluations at its centre, which is that of the fit; what
-        is left out)."""
-        model, (x, y) = flatten(self.model, state.box.lower), self._scaled_observations(state)
-        rows = jax.vmap(partial(linear_row, model, state.centre))(x, y, state.history.ok)
-        n_left_out = rows.left_out.sum(dtype=jnp.int32)
-        left_out = replace(nothing_left_out(), evaluations=n_left_out, parameters=fit.left_out)
-        return replace(state, gradients=rows.gradient, targets=rows.target), left_out

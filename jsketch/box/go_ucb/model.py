@@ -59,17 +59,18 @@ class Network(nn.Module):
 
 @struct.dataclass
 class LeftOut:
-    """What a round leaves out because it is not finite.
+    """What a round leaves out because it is not finite, and the rule for it.
 
-    The rule has two parts, `FlatModel.linearize` for points and `accept` for parameters. A point
-    counts where the model's value and the squared length of its gradient in w are finite.
-    Parameters count if they and their loss are finite. All else is left out:
+    A point counts where f_w(x) and the squared length of its gradient in w are finite
+    (`FlatModel.linearize`). Parameters count if they and their loss are finite (`accept`). The rest
+    is left out, and the run goes on:
 
-        an evaluation  has no residual in a fit and no row in eqs. 3 and 5, like a failed evaluation
-        parameters     are not accepted: the previous ones stay, or, at the end of phase I, the
-                       first random ones
+        an evaluation  whose point does not count, or whose target in eq. 5 overflows, is like a
+                       failed evaluation: it has no row in eqs. 3 and 5, and no residual in a fit
+        parameters     are replaced by the previous ones, or, at the end of phase I, by the first
+                       random ones
         a candidate    starts no ascent, and a pair (x, w) without a finite value is not chosen; if
-                       there is no other, x_t is a uniform point
+                       there is no other pair, x_t is a uniform point
     """
 
     evaluations: Array  # [] int32, of the evaluations whose rows the round computed

@@ -29,7 +29,7 @@ class GOState:
     targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); unused entries are zero
 
     @property
-    def horizon(self) -> int:
+    def phase_two_length(self) -> int:
         """T, the number of evaluations of phase II, but at least 1."""
         return max(self.history.capacity - self.initial.shape[-2], 1)
 
