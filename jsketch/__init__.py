@@ -3,9 +3,10 @@
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
 A kernel is approximated by M features, which give a ridge posterior. An algorithm scores candidates
-with the posterior, and each observation updates the posterior. The names of this package:
+with the posterior, and each observation updates the posterior. A state is what a run has learned;
+the arms are an argument of every method. The names of this package:
 
-    Arms, Box           the domain of an algorithm
+    Arms, Box           the candidates of an algorithm: a list, or a box
     Query, Info         the evaluations of a round, and a record of the round
     Space               named hyperparameters and their ranges
     minimize, maximize  the point of a Space, or the element of a list, at which a function is best
@@ -29,6 +30,12 @@ Four packages are imported when they are first used:
     jsketch.contrib   methods newer than the papers; their interfaces may change
     jsketch.scale     arms on several devices or in a file, and streams in parallel segments
     jsketch.suggest   the next batch of experiments from a table
+
+Three modules are for readers and for authors of algorithms:
+
+    jsketch.core      the mathematics of the bandits: posterior, dictionary, batches, widths
+    jsketch.numerics  factorizations, products and sweeps over all arms in static shapes
+    jsketch.results   the code that says how a run or a stream stands
 
 `jsketch.types` has the protocols that new algorithms, kernels and problems implement, and
 the base class of forecasters. Other modules are internal.

@@ -15,9 +15,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import devices
-from jsketch.struct import numbers_in_dtype
-from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
+from jsketch import devices, numerics
+from jsketch.struct import Range, checks_constructors, numbers_in_dtype
+from jsketch.types import Arms, Box, PRNGKey, Query, is_traced, table_of_numbers
 from jsketch.warn import warn
 
 INT32_MAX = 2**31 - 1
@@ -75,6 +75,12 @@ fraction = _number_in("must lie between 0 and 1", 0, 1, included=(0, 1))
 probability = _number_in("is a probability and must lie strictly between 0 and 1", 0, 1)
 positive_integer = _number_in("must be an integer of at least 1", 0, integers=True)
 nonnegative_integer = _number_in("must be an integer, at least 0", -1, integers=True)
+
+
+def in_range(allowed: Range, **values: Any) -> None:
+    """Every named value is one number in the range of its field."""
+    bounds = allowed.lower, allowed.upper, allowed.included
+    _number_in(f"must be {allowed}", *bounds, integers=allowed.is_integer)(**values)
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
@@ -192,6 +198,7 @@ def component(name: str, value: Any, pytree: bool = False) -> None:
         )
 
 
+@checks_constructors
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
     are valid. The value of a static field is one of the `choices` of its class, or a bool if the
@@ -203,8 +210,20 @@ def constructor_arguments(algorithm: Any) -> None:
         is_omitted = value is None and "None" in str(field.type)
         if name in COMPONENTS:
             component(name, value)
+        elif name == "dictionary" and isinstance(value, type | str | float | int | None):
+            raise ValueError(
+                f"dictionary must be Draw() or Extend(slack), from jsketch.bandits; {value!r} was"
+                " given."
+            )
         elif field.metadata.get("pytree_node", True) or is_omitted:
             continue
+        elif "function" in field.metadata:
+            label, arguments = field.metadata["function"]
+            function_of(label, value, arguments)
+        elif "choices" in field.metadata:
+            choice(field.metadata["choices"], **{name: value})
+        elif "range" in field.metadata:
+            in_range(field.metadata["range"], **{name: value})
         elif name in choices:
             choice(choices[name], **{name: value})
         elif isinstance(field.default, bool):
@@ -228,11 +247,14 @@ def settings(algorithm: Any) -> None:
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
         name, value = field.name, getattr(algorithm, field.name)
         is_omitted = value is None and "None" in str(field.type)
-        if name in RANGES and field.metadata.get("pytree_node", True) and not is_omitted:
+        if not field.metadata.get("pytree_node", True) or is_omitted:
+            continue
+        if "range" in field.metadata:
+            in_range(field.metadata["range"], **{name: value})
+        elif name in RANGES:
             RANGES[name](**{name: value})
-    width: Any = getattr(algorithm, "width", None)
-    if hasattr(width, "check"):
-        width.check()
+        elif name in ("width", "dictionary"):
+            settings(value)
 
 
 def is_real(dtype: Any) -> bool:
@@ -377,12 +399,9 @@ def arms(domain: Any) -> Arms:
     if not isinstance(domain, Arms):
         cause = f"a {type(domain).__name__} was given"
         raise ValueError(f"arms are given as Arms(features), features [A, d]; {cause}.")
-    if domain.shard is not None and not is_traced(domain.features):
-        raise ValueError(
-            "these arms are on several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
-        )
-    features = arm_features(domain.features)
-    return domain if is_traced(features) else Arms(jnp.asarray(features))
+    if domain.sharding is not None or is_traced(domain.features):
+        return domain  # arms that `scale.place` has checked, or whose values are not known
+    return Arms(jnp.asarray(arm_features(domain.features)))
 
 
 def arm_features(features: Any, warns: bool = True) -> Any:
@@ -390,8 +409,7 @@ def arm_features(features: Any, warns: bool = True) -> Any:
     of constant features and of arms with equal features."""
     if not isinstance(features, np.ndarray | jax.Array):
         try:
-            features = np.asarray(features)
-            features = features if features.dtype.kind in "fcV" else features.astype(float)
+            features = np.asarray(table_of_numbers(features))
         except (TypeError, ValueError) as error:
             raise ValueError(f"features must be a matrix of numbers: {error}.") from error
     if jnp.ndim(features) != 2:
@@ -509,7 +527,7 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, start: int = 0) -> 
     with np.errstate(over="ignore"):  # an infinite example raises below
         xs, ys = (jnp.asarray(values.astype(dtype, copy=False)) for values in (xs, ys))
     # on an accelerator NumPy would copy the examples to the host
-    isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
+    isfinite = jnp.isfinite(xs) if numerics.on_accelerator() else np.isfinite(np.asarray(xs))
     is_finite_row = np.asarray(isfinite.all(1))
     if not is_finite_row.all():
         row = np.flatnonzero(~is_finite_row)[0]
@@ -519,25 +537,6 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, start: int = 0) -> 
 
 
 # Queries, rewards and earlier evaluations over arms
-
-
-def feedback(
-    domain: Arms, query: Query, y: Any, dtype: DTypeLike | None = None
-) -> tuple[Query, Array]:
-    """(query, rewards [B]) as JAX arrays, the rewards in the `dtype` (None: that of the arms).
-
-    Raises ValueError for a y without one real number for each slot, and for arms that do not exist.
-    If the query is traced, the reward of such an arm becomes infinite; `tell` ignores it and sets
-    `nonfinite`.
-    """
-    query = arm_query(domain, query)
-    if np.shape(y) != query.index.shape:
-        raise ValueError(
-            f"y must have one reward for each slot of the query, shape {query.index.shape}, NaN"
-            f" where nothing was observed; its shape is {np.shape(y)}."
-        )
-    y = jnp.asarray(real("y", y)).astype(domain.features.dtype if dtype is None else dtype)
-    return query, jnp.where(query.mask & (query.index == domain.count), jnp.inf, y)
 
 
 def arm_query(domain: Arms, query: Query) -> Query:
@@ -557,7 +556,7 @@ def arm_query(domain: Arms, query: Query) -> Query:
         raise ValueError(f"a query's mask must be a bool for each of {index.size} slots; {cause}.")
     if not is_traced(index, mask):
         arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
-    return Query(mark_invalid_arms(domain, index), mask, query.truncated)
+    return Query(mark_invalid_arms(domain, index), mask)
 
 
 def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
@@ -578,11 +577,6 @@ def evaluation_limit(limit: ArrayLike | None) -> Array:
         raise ValueError(f"limit must be an integer number of evaluations; {limit!r} was given.")
     at_least_one(limit=limit)
     return jnp.asarray(limit, jnp.int32)
-
-
-def single_query(arm: Array) -> Query:
-    """The query of one arm []."""
-    return Query(index=arm[None], mask=jnp.ones(1, bool))
 
 
 def no_evaluations(algorithm: Any, data: Any) -> None:
@@ -618,18 +612,22 @@ def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, integers: bool
 # Algorithms and problems
 
 
-def state(bandit: Any, domain: Arms, value: Any) -> None:
-    """The value is a state of this algorithm on these arms."""
-    state_type(bandit, value, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
-    if value.domain is None:
-        raise ValueError("state has no arms: add them with state.replace(domain=arms).")
-    if not _equal(value.domain.features, domain.features):
-        shape, expected = value.domain.features.shape, domain.features.shape
-        cause = "it has {} arms of {} features, and the domain has {} arms of {}"
-        cause = cause.format(*shape, *expected)
-        if shape == expected:
-            cause = "their features differ from those of the domain"
-        raise ValueError(f"state is of other arms: {cause}.")
+def state(bandit: Any, arms: Arms, value: Any, expected: Any = None) -> None:
+    """The value is a state of this algorithm on arms of this number. `expected` has the shapes of
+    a state of the algorithm; None: they are computed."""
+    if expected is None:
+        expected = jax.eval_shape(lambda key: bandit.init(arms, key), jax.random.key(0))
+    state_type(bandit, value, expected)
+    found, right = (dict(jax.tree_util.tree_leaves_with_path(s)) for s in (value, expected))
+    for path, leaf in right.items():
+        name = getattr(path[-1], "name", None) if path else None
+        if name in ("counts", "mean", "variance") and path in found:
+            sizes = np.shape(found[path])[-1:], leaf.shape[-1:]
+            if sizes[0] != sizes[1]:
+                raise ValueError(
+                    f"state is of other arms: it has {sizes[0][0]} arms, and the domain has"
+                    f" {sizes[1][0]}."
+                )
 
 
 def state_type(algorithm: Any, value: Any, expected: Any) -> None:
@@ -639,15 +637,6 @@ def state_type(algorithm: Any, value: Any, expected: Any) -> None:
             f"state is of another algorithm: it is a {type(value).__name__}, and the states of"
             f" {type(algorithm).__name__} are {type(expected).__name__}."
         )
-
-
-def _equal(x: Any, y: Any) -> bool:
-    """Whether two arrays, which may be distributed over several processes, are equal."""
-    if x is y:
-        return True
-    if getattr(x, "is_fully_addressable", True) or np.shape(x) != np.shape(y):
-        return np.array_equal(np.asarray(x), np.asarray(y))
-    return bool(jax.jit(lambda x, y: (x == y).all())(x, y))
 
 
 def feature_map(features: Any, method: str, words: str) -> None:
@@ -696,22 +685,25 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     k(x,x)."""
     # fewer arms than GRAM_ARMS are repeated, so that only one shape is compiled
     indices = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
-    # without this context, even constants are traced if the caller is under jit
-    with jax.ensure_compile_time_eval():
+    # Without this context, even constants are traced if the caller is under jit. With
+    # `ensure_compile_time_eval`, the constants of `_gram_and_rounding` would be compiled one by one
+    with jax.core.eval_context():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
-        sample = domain.features[indices]
-        # all arms only if needed, because every new number of arms is compiled again
-        x = domain.features if n_points else sample
+        x: Any = domain.features
+        rows = indices
+        if not n_points:
+            # a NumPy sample, because every new number of arms is compiled again
+            x, rows = np.asarray(x)[indices], np.arange(GRAM_ARMS, dtype=np.int32)
         try:
             try:
                 # as one program: compiling the operations one by one takes a third of a second
                 gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
-                    numbers_in_dtype(kernel, x.dtype), sample, x, n_points
+                    numbers_in_dtype(kernel, x.dtype), rows, x, n_points
                 )
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                gram, rounding = _gram_and_rounding(kernel, sample, x, n_points)
+                gram, rounding = _gram_and_rounding(kernel, rows, x, n_points)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -765,6 +757,7 @@ def kernel_rounding(kernel: Any, points: Array, n_points: int) -> ArrayLike:
     return kernel.rounding(points, n_points) if hasattr(kernel, "rounding") else 1.0
 
 
-def _gram_and_rounding(kernel: Any, sample: Array, x: Array, n_points: int) -> tuple[Any, Any]:
-    """(Gram matrix of the sample, `kernel_rounding` of the points x [n,d])."""
+def _gram_and_rounding(kernel: Any, indices: Any, x: Any, n_points: int) -> tuple[Any, Any]:
+    """(Gram matrix of the points x[indices], `kernel_rounding` of the points x [n,d])."""
+    sample = x[indices]
     return kernel.gram(sample, sample), kernel_rounding(kernel, x, n_points)

@@ -1,14 +1,8 @@
-"""The device on which programs run. Programs for an accelerator have fewer and larger steps than
-programs for a CPU, and compute the same numbers up to rounding."""
+"""The memory of the device on which programs run."""
 
 import os
 
 import jax
-
-
-def on_accelerator() -> bool:
-    """Whether the default device of JAX is not a CPU; evaluated when a program is traced."""
-    return jax.default_backend() != "cpu"
 
 
 def memory() -> int | None:

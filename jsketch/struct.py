@@ -22,10 +22,11 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -37,13 +38,17 @@ from jax.typing import DTypeLike
 from jsketch import show
 
 __all__ = [
+    "Range",
     "Settings",
     "checked_names",
     "child",
+    "choice",
     "dataclass",
     "field",
     "in_dtype",
+    "number",
     "numbers_in_dtype",
+    "size",
 ]
 
 Tree = TypeVar("Tree")
@@ -54,6 +59,86 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _replace(self: Any, /, **changes: Any) -> Any:
     """A copy in which the named fields have other values."""
     return dataclasses.replace(self, **changes)
+
+
+class Range(NamedTuple):
+    """The numbers that a field may have: above or below a bound, which may be included."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+    included: tuple[float, ...] = ()
+    is_integer: bool = False
+
+    def __str__(self) -> str:
+        """What a value must be, for messages."""
+        bounds = []
+        if math.isfinite(self.lower):
+            word = "at least" if self.lower in self.included else "above"
+            bounds.append(f"{word} {self.lower:g}")
+        if math.isfinite(self.upper):
+            word = "at most" if self.upper in self.included else "below"
+            bounds.append(f"{word} {self.upper:g}")
+        kind = "an integer of" if self.is_integer else "a finite number"
+        separator = ", " if bounds and bounds[0].startswith("at least") else " "
+        return kind + (" " if self.is_integer else separator) + " and ".join(bounds)
+
+
+def number(
+    default: Any = dataclasses.MISSING,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """A field whose value is a number [], over which vmap can map, in a range.
+
+    Example:
+
+        regularization: ArrayLike = struct.number(1e-2, above=0)
+    """
+    return _field_in(default, True, above, at_least, below, at_most, is_integer=False)
+
+
+def size(default: Any = dataclasses.MISSING, *, at_least: int = 1) -> Any:
+    """A static field whose value is an integer of at least `at_least`, such as a capacity.
+
+    Example:
+
+        batch: int = struct.size(96)
+    """
+    return _field_in(default, False, None, at_least, None, None, is_integer=True)
+
+
+def choice(default: Any = dataclasses.MISSING, *, of: tuple[Any, ...] = (True, False)) -> Any:
+    """A static field whose value is one of several texts, or a bool.
+
+    Example:
+
+        rule: str = struct.choice("global", of=("global", "global_local"))
+    """
+    return field(pytree_node=False, default=default, metadata={"choices": of})
+
+
+def _field_in(
+    default: Any,
+    is_leaf: bool,
+    above: float | None,
+    at_least: float | None,
+    below: float | None,
+    at_most: float | None,
+    is_integer: bool,
+) -> Any:
+    lower = above if at_least is None else at_least
+    upper = below if at_most is None else at_most
+    included = tuple(bound for bound in (at_least, at_most) if bound is not None)
+    values = Range(
+        -math.inf if lower is None else lower,
+        math.inf if upper is None else upper,
+        included,
+        is_integer,
+    )
+    return field(pytree_node=is_leaf, default=default, metadata={"range": values})
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -112,9 +197,19 @@ class Settings:
     kernel, without the attributes that it needs."""
 
     def __post_init__(self) -> None:
-        from jsketch import checks  # not above, because checks imports this module
+        for check in _CONSTRUCTOR_CHECKS:
+            check(self)
 
-        checks.constructor_arguments(self)
+
+# `jsketch.checks`, which imports this module, registers its check here
+_CONSTRUCTOR_CHECKS: list[Callable[[Any], None]] = []
+
+
+def checks_constructors(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A decorator of a function that raises ValueError for invalid `Settings`: their constructors
+    call it."""
+    _CONSTRUCTOR_CHECKS.append(check)
+    return check
 
 
 class _Docstring:
@@ -245,6 +340,7 @@ def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
     """The pytree with its real numbers as arrays in the `dtype`, so that settings that differ only
     in the type of a number (1, 1.0, np.float32(1)) share compiled programs. A single integer is a
     real number where it is a field of a class of jsketch; a user's class may index with it."""
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
         return tree
 
@@ -254,7 +350,12 @@ def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
         if jnp.issubdtype(leaf_dtype, jnp.integer) and jnp.ndim(leaf) == 0:
             owner = functools.reduce(child, path[:-1], tree)
             is_real = type(owner).__module__.startswith("jsketch.")
-        return jnp.asarray(leaf, dtype) if is_real else leaf
+        if not is_real or isinstance(leaf, jax.core.Tracer) or jnp.ndim(leaf):
+            return jnp.asarray(leaf, dtype) if is_real else leaf
+        # By NumPy, because JAX compiles a program for each type of number. In this context the
+        # value remains known under jit, and is checked
+        with jax.core.eval_context():
+            return jax.device_put(np.asarray(leaf).astype(dtype))
 
     return jax.tree_util.tree_map_with_path(convert, tree)
 

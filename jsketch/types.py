@@ -4,18 +4,23 @@ No class has to inherit from a protocol. The base classes `Algorithm` (over arms
 define defaults of optional methods. An algorithm over arms is a frozen pytree of hyperparameters
 (numbers are leaves, capacities and choices are static) with three pure methods:
 
-    init(domain, key, *, horizon=None, data=None)  -> state
-    ask(state, key, limit=None)                    -> Query; the same arguments give the same query
-    tell(state, query, y, key)                     -> (state, Info)
+    init(arms, key, *, horizon=None, data=None)  -> state
+    ask(state, arms, key, limit=None)            -> Query
+    tell(state, arms, query, y, key)             -> (state, Info)
+
+`ask` is pure: the same arguments give the same query.
+
+The arms are an argument of every method and not a part of the state: a state is what a run has
+learned, and many states share one set of arms.
 
 `horizon` (static) is the number of evaluations of the run; algorithms over arms do not use it.
 `data` is None or `Evaluations`; an algorithm that cannot start from evaluations raises ValueError.
 
 `limit` [], an integer that may be traced, is the number of evaluations that can be made now. A
 longer batch is cut to `limit` evaluations; the guarantees still hold. A slot whose mask is False,
-or whose value in `y` is NaN, is not observed. A reward of an arm that does not exist raises a
-ValueError; if the query is traced, the reward is ignored and sets the flag `nonfinite`, as an
-infinite reward does.
+or whose value in `y` is NaN, is not observed. An infinite value is not observed either, and sets
+the result `NOT_FINITE`. The methods do not check values: the loops check what a user passes
+(`jsketch.loops`).
 
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
 features "tie", and `init` warns of them: a call that is compiled differently (under vmap,
@@ -26,18 +31,28 @@ several tied arms. Without ties the picks are the same.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import ONE_DEVICE, Rows, put
+from jsketch.numerics import count, put
 from jsketch.results import Result, result
 
 PRNGKey = Array
+
+
+def table_of_numbers(features: Any) -> Any:
+    """A list or a DataFrame as a NumPy array of floating point numbers; other values unchanged.
+    Raises TypeError or ValueError for values that are not numbers."""
+    if not isinstance(features, list | tuple) and not hasattr(features, "to_numpy"):
+        return features
+    array = np.asarray(features)
+    return array if array.dtype.kind in "fcV" else array.astype(float)
 
 
 @struct.dataclass
@@ -45,20 +60,48 @@ class Arms:
     """A finite domain of A candidates with d features. `features` is an array or a DataFrame of
     floating point numbers; for a `Precomputed` kernel the features are arm numbers [A, 1]."""
 
-    features: Array  # [A, d]
-    # None if one device has all arms; otherwise the `jsketch.scale.shards.Shard` that
-    # `scale.place` makes when it pads the arms to the same number of rows on each device
-    shard: Any = struct.field(pytree_node=False, default=None)
+    features: Array  # [A + padding, d]
+    # the number of last rows that are not arms, and are never chosen: `scale.place` repeats the
+    # last arm so that every device has the same number of rows
+    padding: int = struct.field(pytree_node=False, default=0)
+    # how `scale.place` distributed the rows over devices; None: they are on one device
+    sharding: Any = struct.field(pytree_node=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Makes a JAX array of the numbers, whose values are known under jit too; `init` raises an
+        error for features that are not numbers."""
+        try:
+            features = table_of_numbers(self.features)
+        except (TypeError, ValueError):
+            return
+        if isinstance(features, np.ndarray) and jnp.issubdtype(features.dtype, jnp.floating):
+            with jax.core.eval_context():
+                object.__setattr__(self, "features", jnp.asarray(features))
 
     @property
     def count(self) -> int:
         """The number of arms A."""
-        return len(self.features) if self.shard is None else int(self.shard.arms)
+        return len(self.features) - self.padding
 
-    @property
-    def rows(self) -> Rows:
-        """Operations over arrays with a row for each arm."""
-        return ONE_DEVICE if self.shard is None else self.shard
+    def with_padding(self, values: Array) -> Array:
+        """Values [..., A] of arms, and 0 where a row is not an arm: [..., A + padding]."""
+        if not self.padding:
+            return values
+        return jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, self.padding)])
+
+    def on_devices(self, values: Array) -> Array:
+        """Values [A + padding], each of them on the device of its arm."""
+        if self.sharding is None:
+            return values
+        return lax.with_sharding_constraint(values, self.sharding)
+
+    def without_padding(self, scores: Array) -> Array:
+        """Scores [..., A + padding] that are -inf where a row is not an arm."""
+        if not self.padding:
+            return scores
+        return jnp.where(
+            jnp.arange(scores.shape[-1], dtype=jnp.int32) < self.count, scores, -jnp.inf
+        )
 
 
 @struct.dataclass
@@ -90,35 +133,35 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, true if the batch was cut at capacity B before the algorithm's stopping rule ended
-    # it; None for an algorithm without a stopping rule
-    truncated: Array | None = None
+
+    @classmethod
+    def of(cls, arm: Array) -> Query:
+        """The query of one arm [].
+
+        Example:
+
+            Query.of(jnp.argmax(scores))
+        """
+        return cls(index=jnp.asarray(arm, jnp.int32)[None], mask=jnp.ones(1, bool))
 
     @property
     def size(self) -> Array:
         """Number of evaluations, []."""
-        return self.mask.sum(dtype=jnp.int32)
+        return count(self.mask)
 
 
 @struct.dataclass
 class Info:
-    """A record of one round. If a flag is true, the host loops grow the capacity, raise or warn."""
+    """A record of one round."""
 
-    batch_size: Array  # [] int32, evaluations of the round, failed ones included
+    # [] int32, evaluations of the round, failed ones included; 0 if the state is unchanged, because
+    # the round needs a larger capacity and is to be repeated
+    batch_size: Array
     observed: Array  # [] int32, evaluations with a finite reward
     # [] int32, inducing points (or distinct arms, for the exact posterior) of the returned state
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
-    overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
-    # [] bool, `Query.truncated`; for `FixedBKB`, true if too many arms were pending
-    truncated: Array
-    # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
-    # the width is not finite
-    nonfinite: Array
-    # [] bool, true if rounding (near-duplicates in the dictionary, float32) may change variances by
-    # more than 0.1% of the largest variance. This includes the loss of inducing points that kernel
-    # values do not tell from others. Only algorithms with a sketched posterior set the flag
-    imprecise: Array | bool = False
+    result: Array  # [] int32, a `jsketch.results.Result`
 
 
 class Kernel(Protocol):
@@ -131,33 +174,23 @@ class Kernel(Protocol):
         """k(x_i, x_i) of points x [n,d], [n]."""
 
 
-class State(Protocol):
-    """The state of an algorithm over arms: a dataclass whose `domain` has the arms. `Bandit.grow`
-    is called only if the state has a `capacity`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def domain(self) -> Arms: ...
-
-
-SomeState = TypeVar("SomeState", bound=State)
-
-
-class Bandit(Protocol[SomeState]):
-    """The protocol of algorithms over arms; `Algorithm` is a base class of implementations."""
+class Bandit(Protocol):
+    """The protocol of algorithms over arms; `Algorithm` is a base class of implementations. A state
+    is any pytree. `grow` is called only if the state has a `capacity`."""
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Any = None
-    ) -> SomeState: ...
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: Any = None
+    ) -> Any: ...
 
-    def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
+    def ask(
+        self, state: Any, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query: ...
 
     def tell(
-        self, state: SomeState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[SomeState, Info]: ...
+        self, state: Any, arms: Arms, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[Any, Info]: ...
 
-    def grow(self, state: SomeState, capacity: int) -> SomeState: ...
+    def grow(self, state: Any, arms: Arms, capacity: int) -> Any: ...
 
 
 class Algorithm(struct.Settings):
@@ -165,6 +198,12 @@ class Algorithm(struct.Settings):
 
     An algorithm whose state has a `capacity` may have a static field of this name. None means that
     the loops choose it: `init` makes a state with `first_capacity` slots, and the loops enlarge it.
+
+    An algorithm may split `tell` into a cheap and an expensive part. `observe` has the arguments
+    and results of `tell`, but its state may be `stale` [] bool; `refresh(state, arms, key)` then
+    completes it. The loops make rounds while the state of a run is not stale, and refresh it after
+    them: under vmap no run computes the expensive part in a round of another one. Such an algorithm
+    also has `resize(state, arms, capacity)`, which is `grow` without the expensive part.
     """
 
     first_capacity: ClassVar[int] = 64
@@ -175,25 +214,27 @@ class Algorithm(struct.Settings):
         capacity: int | None = getattr(self, "capacity", None)
         return self.first_capacity if capacity is None else capacity
 
-    def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
+    def confidence_bounds(self, state: Any, arms: Arms) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
         of all arms; None for an algorithm without such bounds."""
         return None
 
-    def remaining(self, state: Any) -> Array | None:
+    def remaining(self, state: Any, arms: Arms) -> Array | None:
         """Number of evaluations that the algorithm can still make, [] int32; None if there is no
         limit, because arms may be evaluated again."""
         return None
 
-    def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with an initial capacity for `horizon` evaluations."""
-        return self
+    def may_be_imprecise(self, state: Any, error: float) -> bool:
+        """Whether rounding may have changed a variance of a state, or of stacked states, by more
+        than `error` times the largest variance. `imprecision(state, arms)` then estimates it."""
+        return False
 
-    def grow(self, state: Any, capacity: int) -> Any:
-        """The same state with a larger capacity for inducing points, or for distinct arms."""
+    def grow(self, state: Any, arms: Arms, capacity: int) -> Any:
+        """The same state with a larger capacity for inducing points, or for distinct arms. Its
+        result is RUNNING."""
         raise NotImplementedError(
-            f"{type(self).__name__} must define grow(state, capacity), because the state has a"
-            " capacity that no longer suffices."
+            f"{type(self).__name__} must define grow(state, arms, capacity), because the state has"
+            " a capacity that no longer suffices."
         )
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 import jsketch
 from jsketch import kernels, loops, online, problems, rollout
-from jsketch.bandits import BBKB, EVERY_BATCH
+from jsketch.bandits import BBKB, Draw
 from jsketch.box import GOUCB, LocalGOUCB
 from jsketch.sketch.taylor import Taylor
 
@@ -42,7 +42,7 @@ def main():
     x = jax.random.uniform(KEY, (60, 2))
     problem = problems.finite_arms(x, jnp.sin(x.sum(1)), 0.1)
     extending = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
-    resampling = extending.replace(resparsify=EVERY_BATCH)
+    resampling = extending.replace(dictionary=Draw())
     branin = problems.boxes.branin()
     forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
     entries = {

@@ -9,11 +9,12 @@ from jsketch import kernels, problems
 from jsketch.bandits import (
     BBKB,
     BKB,
-    EVERY_BATCH,
     GPBUCB,
     GPUCB,
     TS,
+    Draw,
     EpsGreedy,
+    Extend,
     FixedBKB,
     RegularizedEvolution,
     SketchedTS,
@@ -40,7 +41,7 @@ KERNEL = kernels.Gaussian(0.5)
 MODEL = dict(kernel=KERNEL, regularization=0.01)
 LINEAR = dict(regularization=0.01, noise_std=0.1, norm_bound=1.0, delta=0.1)
 ASSUMED = MODEL | LINEAR
-SKETCH = dict(ASSUMED, qbar=2.0, resparsify=EVERY_BATCH, capacity=48)
+SKETCH = dict(ASSUMED, qbar=2.0, dictionary=Draw(), capacity=48)
 BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 
 CASES = {
@@ -65,6 +66,7 @@ CASES = {
     "qff_ts": FourierTS(**ASSUMED, features=QuadratureFourier(6)),
     "bkb": BKB(**SKETCH),
     "bkb_certified": BKB(**SKETCH, width=widths.certified),
+    "bkb_extended": BKB(**SKETCH | dict(dictionary=Extend())),
     "discounted_bkb": DiscountedBKB(**SKETCH, discount=0.95),
     "window_bkb": WindowBKB(**SKETCH, window=25),
     "lengthscale_balancing": LengthscaleBalancing(
@@ -75,7 +77,7 @@ CASES = {
     "random_exploration": RandomExploration(**ASSUMED, horizon=HORIZON, capacity=40),
     "bbkb_global": BBKB(**BATCH),
     "bbkb_initial": BBKB(**BATCH, initial=np.arange(0, 60, 12)),
-    "bbkb_global_sweep": BBKB(**BATCH, lazy=False),
+    "bbkb_extended": BBKB(**BATCH | dict(dictionary=Extend())),
     "bbkb_global_paper": BBKB(**BATCH, width=widths.bbkb_paper),
     "bbkb_global_local": BBKB(**BATCH, rule="global_local"),
     "bbkb_global_local_guaranteed": BBKB(
@@ -107,6 +109,7 @@ VARIANTS = {
     "mini_gp_ei",
     "soful_ts",
     "bkb_certified",
+    "bkb_extended",
     "discounted_bkb",
     "window_bkb",
     "few_batches",
@@ -114,7 +117,6 @@ VARIANTS = {
     "lengthscale_balancing",
     "norm_doubling",
     "bbkb_initial",
-    "bbkb_global_sweep",
     "bbkb_global_paper",
     "bbkb_global_local_guaranteed",
     "bbkb_global_local_authors",

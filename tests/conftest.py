@@ -58,8 +58,18 @@ def drop_compiled_programs():
 @pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
 def accelerator(request, monkeypatch):
     """Runs the test twice: JAX traces the program of a CPU, or the program of an accelerator."""
-    monkeypatch.setattr("jsketch.devices.on_accelerator", lambda: request.param)
-    return request.param
+    from jsketch.loops import advance
+
+    def forget_programs():
+        for program in (advance.start_runs, advance.run_segment, advance.grow_runs):
+            program.clear_cache()
+
+    monkeypatch.setattr("jsketch.numerics.on_accelerator", lambda: request.param)
+    if request.param:
+        forget_programs()
+    yield request.param
+    if request.param:
+        forget_programs()
 
 
 def pytest_unconfigure(config):

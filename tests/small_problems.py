@@ -1,5 +1,6 @@
 """Small random problems for tests of the theory, and programs that several tests share."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import jax
@@ -9,6 +10,7 @@ import oracles
 
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB
+from jsketch.bandits.bbkb import Evidence
 from jsketch.loops.rollouts import start
 from jsketch.types import Evaluations
 
@@ -16,10 +18,26 @@ PROBLEMS = 40
 ARMS = 30
 KEY = jax.random.key(0)
 ROLLOUT = jax.jit(loops.rollout, static_argnames="horizon")
-INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
-ASK = jax.jit(lambda bandit, state, *arguments: bandit.ask(state, *(arguments or (KEY,))))
-SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
-TELL = jax.jit(lambda bandit, state, *evaluations: bandit.tell(state, *evaluations))
+ASK = jax.jit(lambda bandit, state, *arguments: bandit.ask(state, *arguments))
+SCORES = jax.jit(lambda bandit, state, arms: bandit.scores(state, arms))
+TELL = jax.jit(lambda bandit, state, *arguments: bandit.tell(state, *arguments))
+WIDTH = jax.jit(lambda bandit, state, arms: bandit.confidence_width(state, arms))
+
+
+def _state_with(bandit, x, counts, sums, dictionary=None):
+    """The state of a sketched bandit after evaluations of arms x, whose dictionary has exactly the
+    arms `dictionary` [n], or all pulled arms. The information is the bound of THEORY 2.4."""
+    arms = Arms(x)
+    state = bandit.init(arms, KEY, data=Evaluations(counts, sums))
+    if dictionary is not None:
+        inducing = jnp.zeros(len(x), bool).at[dictionary].set(True)
+        state = bandit.grow(replace(state, inducing=inducing), arms, state.capacity)
+    evidence = Evidence(bandit, state, arms)
+    upper = evidence.logdet + evidence.residual_sum / bandit.regularization
+    return replace(state, information=jnp.stack([upper, upper]))
+
+
+INIT = jax.jit(_state_with)
 
 
 def after_each(bandit, x, rewards, new_points):
@@ -47,6 +65,10 @@ class Problem:
         self.dictionary = np.sort(random.choice(ARMS, 6, replace=False))
         self.kernel = kernels.Gaussian(self.lengthscale)
         self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
+
+    @property
+    def arms(self):
+        return Arms(jnp.asarray(self.x))
 
     def state(self, dictionary=None, sums=None, **options):
         """(a BBKB, its state after the evaluations); the dictionary has the arms `dictionary`."""
@@ -98,7 +120,7 @@ def walk(seed, n=120):
 def batch_of(p, ratio, **options):
     """(bandit, state, picks) of one batch of BBKB."""
     bandit, state = p.state(max_batch=60, ratio=ratio, **options)
-    query = ASK(bandit, state)
+    query = ASK(bandit, state, p.arms, KEY)
     return bandit, state, np.asarray(query.index)[np.asarray(query.mask)]
 
 

@@ -18,7 +18,7 @@ from experiments import cli
 from experiments.data import datasets
 from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, EVERY_BATCH
+from jsketch.bandits import BBKB, Draw
 
 # {"bkb", or our batch rule: class of the authors' code}
 CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
@@ -88,7 +88,7 @@ def run_ours(
         ratio=RATIO,
         rule=rule,
         strict=strict,
-        resparsify=EVERY_BATCH,
+        dictionary=Draw(),
     )
     keys = jax.random.split(jax.random.key(0), seeds)
     trace = loops.run(bandit, problem, keys, horizon).trace

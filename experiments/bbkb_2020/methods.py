@@ -10,10 +10,10 @@ from jsketch import kernels, struct
 from jsketch.bandits import (
     BBKB,
     BKB,
-    EVERY_BATCH,
     GPBUCB,
     GPUCB,
     TS,
+    Draw,
     EpsGreedy,
     SketchedTS,
     Uniform,
@@ -93,7 +93,7 @@ def _batched(name: str, c: Config) -> dict[str, Any]:
 
 
 def _sketch(c: Config) -> dict[str, Any]:
-    return dict(qbar=c["qbar"], resparsify=EVERY_BATCH)
+    return dict(qbar=c["qbar"], dictionary=Draw())
 
 
 def _bbkb(rule: str, c: Config) -> BBKB:

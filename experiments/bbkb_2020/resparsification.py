@@ -18,14 +18,14 @@ from experiments import cli
 from experiments.bench.bandits import Task, load_problem, make_bandit
 from experiments.results import store, summaries
 from jsketch import loops
-from jsketch.bandits import EVERY_BATCH, widths
+from jsketch.bandits import Draw, Extend, widths
 
-RULES: dict[str, float | None] = {
-    "every batch": EVERY_BATCH,
-    "g = 0.1": 0.1,
-    "g = 0.25": 0.25,
-    "g = 0.5": 0.5,
-    "g = 1": 1.0,
+RULES: dict[str, Draw | Extend] = {
+    "every batch": Draw(),
+    "g = 0.1": Extend(0.1),
+    "g = 0.25": Extend(0.25),
+    "g = 0.5": Extend(0.5),
+    "g = 1": Extend(1.0),
 }
 
 
@@ -56,15 +56,15 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
     if task.algorithm == "bbkb_theory":
         task = task._replace(algorithm="bbkb_global")
         options["width"] = widths.bbkb_paper
-    for rule, growth in RULES.items():
+    for rule, dictionary in RULES.items():
         start = time.perf_counter()
-        bandit = make_bandit(task, resparsify=growth, **options)
+        bandit = make_bandit(task, dictionary=dictionary, **options)
         run = loops.run(bandit, problem, keys, task.horizon)
         seconds = time.perf_counter() - start - run.compile_seconds
         trace = run.trace
         regret = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))[:, -1]
         sizes = np.asarray(trace.dictionary_size)
-        if growth is None:  # the first rule, EVERY_BATCH
+        if isinstance(dictionary, Draw):  # the first rule
             papers_regret = regret
         difference = regret - papers_regret
         error = difference.std(ddof=1) / np.sqrt(len(keys)) if len(keys) > 1 else np.nan

@@ -31,7 +31,7 @@ from experiments.bench.timing import seconds, show
 from experiments.data import datasets
 from experiments.results import store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, FixedBKB, SketchedTS
+from jsketch.bandits import BBKB, BKB, Draw, Extend, FixedBKB, SketchedTS
 
 
 class Task(NamedTuple):
@@ -56,7 +56,7 @@ TASKS = {
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000),
 }
-RESPARSIFY = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}  # {label of the row: resparsify}
+DICTIONARIES = {"every batch": Draw(), "g = 0.25": Extend(0.25)}  # {label of the row: rule}
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
@@ -90,12 +90,12 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows of a task: one for each value of RESPARSIFY, and with --reference one of the
+    """The rows of a task: one for each of DICTIONARIES, and with --reference one of the
     authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
     rows = []
-    for label, resparsify in RESPARSIFY.items():
-        rows.append(run_ours(task, problem, options.repeats, resparsify))
+    for label, dictionary in DICTIONARIES.items():
+        rows.append(run_ours(task, problem, options.repeats, dictionary))
         rows[-1]["rule"] = label
         show(f"{name}, {label}", rows[-1])
     if options.reference is not None:
@@ -109,10 +109,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
     return rows
 
 
-def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -> dict[str, Any]:
+def run_ours(task: Task, problem: Any, repeats: int, dictionary: Any) -> dict[str, Any]:
     """The row of a task: seconds of the first run with an empty and with a filled compilation
     cache, seconds of later runs, which do not compile, and results."""
-    bandit = make_bandit(task, resparsify=resparsify)
+    bandit = make_bandit(task, dictionary=dictionary)
     keys = jax.random.split(jax.random.key(0), task.seeds)
 
     def run() -> tuple[Any, float]:

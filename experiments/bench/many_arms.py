@@ -2,7 +2,7 @@
 
 python -m experiments.bench.many_arms                       10,000,000 candidates in memory
 python -m experiments.bench.many_arms --file                100,000,000 candidates in a file
-python -m experiments.bench.many_arms --file --screen       ranked in float32, picked in float64
+python -m experiments.bench.many_arms --file --float64      computed in float64
 
 The candidates are GENERATED: standard normal features, d = 8, in float64 in memory and in float32
 in the (temporary) file. FixedBKB chooses its batch after 500 evaluations; BBKB runs in memory only.
@@ -56,9 +56,9 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
     data = history.of_evaluations(domain, observed, rewards, "leverage")
     key = jax.random.key(0)
     state, init = time_call(lambda: FIXED.init(domain, key, data=data))
-    query, batch = time_call(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, key)))
+    query, batch = time_call(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, domain, key)))
     batch |= dict(
-        inducing_points=int(state.dictionary.size),
+        inducing_points=int(state.dictionary_size),
         distinct=len(np.unique(np.asarray(query.index))),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
@@ -84,7 +84,7 @@ def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]
         median_seconds_of_a_round=float(np.median(np.diff(times))),
         rounds=len(times),
         evaluations=run.t,
-        inducing_points=int(run.state.dictionary.size),
+        inducing_points=int(run.state.dictionary_size),
         best=float(values[run.x].max()),
         largest_value=float(values.max()),
         peak_gigabytes=environment.peak_memory() / 1e9,
@@ -105,27 +105,26 @@ def write_candidates(path: Path, count: int) -> None:
             rng.standard_normal((rows, DIMENSION), np.float32).tofile(file)
 
 
-def in_file(path: Path, screen: bool) -> dict[str, Any]:
-    """Measurements of a batch among the candidates in a file."""
-    domain = open_arms(path, chunk=CHUNK)
+def in_file(path: Path, dtype: str) -> dict[str, Any]:
+    """Measurements of a batch among the candidates in a file, computed in this dtype."""
+    domain = open_arms(path, chunk=CHUNK, dtype=dtype)
     rng = np.random.default_rng(1)
     weights = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)
     observed = np.unique(rng.integers(domain.count, size=N_OBSERVED))
     rewards = np.tanh(domain.rows(observed) @ weights)
     rewards = rewards + NOISE * rng.standard_normal(len(observed))
-    streamed = Streamed(FIXED, screen=screen)
+    streamed, key = Streamed(FIXED), jax.random.key(0)
     data = FileEvaluations(observed, rewards, "leverage")
-    state, init = time_call(lambda: streamed.init(domain, jax.random.key(0), data=data))
+    state, init = time_call(lambda: streamed.init(domain, key, data=data))
     _, reading = time_call(lambda: [None for _ in domain.read_in_order()])
-    chosen, batch = time_call(lambda: streamed.choose(state))
+    chosen, batch = time_call(lambda: streamed.choose(state, domain, key))
     batch |= dict(
-        inducing_points=int(state.sketch.dictionary.size),
+        inducing_points=int(state.tracked.dictionary_size),
         passes=chosen.n_reads / domain.n_chunks,
-        estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
-    return dict(arms=domain.count, screen=screen, init=init, reading=reading, batch=batch)
+    return dict(arms=domain.count, dtype=dtype, init=init, reading=reading, batch=batch)
 
 
 @cli.command
@@ -134,14 +133,14 @@ def main() -> None:
     parser.add_argument("--arms", type=cli.count, help="default 10,000,000, in a file 100,000,000")
     parser.add_argument("--rounds", type=cli.count, default=50, help="rounds of BBKB")
     parser.add_argument("--file", action="store_true", help="candidates in a file")
-    parser.add_argument("--screen", action="store_true", help="rank in float32, pick in float64")
+    parser.add_argument("--float64", action="store_true", help="compute in float64 from the file")
     options = cli.parse_benchmark(parser)
     warnings.simplefilter("ignore")  # warnings about float32 with a small regularization
     if options.file:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
             write_candidates(path, options.arms or 100_000_000)
-            measured = in_file(path, options.screen)
+            measured = in_file(path, "float64" if options.float64 else "float32")
     else:
         measured = in_memory(options.arms or 10_000_000, options.rounds)
     print(f"{measured['arms']:,} generated candidates, d = {DIMENSION}")

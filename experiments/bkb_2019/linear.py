@@ -24,7 +24,7 @@ from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, problems
-from jsketch.bandits import BKB, EVERY_BATCH, GPUCB, Uniform, widths
+from jsketch.bandits import BKB, GPUCB, Draw, Uniform, widths
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 
 N_ARMS, DIMENSION = 500, 40
@@ -44,7 +44,7 @@ def _assumptions(c: Config) -> dict[str, Any]:
 
 
 def _bkb(c: Config, **options: Any) -> BKB:
-    sketch = dict(qbar=c["qbar"], resparsify=EVERY_BATCH)
+    sketch = dict(qbar=c["qbar"], dictionary=Draw())
     return BKB(kernels.Linear(), **_assumptions(c), **sketch, **options)
 
 

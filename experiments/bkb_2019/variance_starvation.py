@@ -28,12 +28,12 @@ from experiments import cli
 from experiments.figures import drawing
 from experiments.results import outputs, summaries, tidy
 from jsketch import Query, kernels, problems
-from jsketch.bandits import BKB, EVERY_BATCH, GPUCB
-from jsketch.bandits.core.sketched import residuals
-from jsketch.linalg import matmul
-from jsketch.posterior import bayes_std, ridge
+from jsketch.bandits import BKB, GPUCB, Draw
+from jsketch.core.posterior import embed
+from jsketch.numerics import matmul
+from jsketch.posterior import bayes_std
+from jsketch.results import Result
 from jsketch.sketch import fourier
-from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import PRNGKey
 
@@ -96,13 +96,14 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
 def state_after(bandit: Any, data: Data, key: PRNGKey) -> tuple[Any, Array]:
     """(the state after the bandit has observed the evaluations one by one, whether its capacity was
     too small)."""
-    state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
+    arms = problems.finite_arms(data.x, data.f, NOISE_STD).arms
+    state = bandit.init(arms, key)
 
     def step(state: Any, observed: tuple[Array, Array, Array]) -> tuple[Any, Array]:
         t, arm, y = observed
-        query = Query(arm[None], jnp.ones(1, bool))
-        state, info = bandit.tell(state, query, y[None], jax.random.fold_in(key, t))
-        return state, info.overflow
+        tell_key = jax.random.fold_in(key, t)
+        state, info = bandit.tell(state, arms, Query.of(arm), y[None], tell_key)
+        return state, info.result == Result.CAPACITY_EXCEEDED
 
     steps = jnp.arange(len(data.arms), dtype=jnp.int32)
     state, overflow = jax.lax.scan(step, state, (steps, data.arms, data.y))
@@ -112,34 +113,36 @@ def state_after(bandit: Any, data: Data, key: PRNGKey) -> tuple[Any, Array]:
 def feature_posterior(z: Array, data: Data) -> Posterior:
     """The posterior of a linear model on features z [A, M], which has no residual variance."""
     observed = z[data.arms]
-    fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
-    whitened = matmul(z, fitted.whiten)
-    variance = jnp.square(whitened).sum(-1)
-    return Posterior(matmul(whitened, fitted.weights), bayes_std(variance, LAM))
+    v = LAM * jnp.eye(z.shape[1]) + matmul(observed.T, observed)
+    lower = jnp.linalg.cholesky(v)
+    whitened = jax.scipy.linalg.solve_triangular(lower, z.T, lower=True)  # u, [M, A]
+    weights = jax.scipy.linalg.solve_triangular(lower, matmul(data.y, observed), lower=True)
+    return Posterior(matmul(weights, whitened), bayes_std(jnp.square(whitened).sum(0), LAM))
 
 
 @partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale", "qbar"))
 def sketched_posteriors(
     key: PRNGKey, evaluations: int, capacity: int, lengthscale: float, qbar: float
-) -> tuple[Data, dict[str, Any], Dictionary, Array]:
-    """(data, {method: posterior} without random Fourier features, BKB's dictionary, whether the
-    dictionary overflowed) of one seed."""
+) -> tuple[Data, dict[str, Any], Array, Array]:
+    """(data, {method: posterior} without random Fourier features, whether an arm is in BKB's
+    dictionary [A], whether the dictionary exceeded the capacity) of one seed."""
     kernel = kernels.Gaussian(lengthscale)
     data_key, bkb_key = jax.random.split(key)
     data = generate(data_key, evaluations, kernel)
     model: dict[str, Any] = dict(kernel=kernel, regularization=LAM, noise_std=NOISE_STD)
     exact = state_after(GPUCB(**model, capacity=evaluations), data, bkb_key)[0].posterior
-    bandit = BKB(**model, qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
+    bandit = BKB(**model, qbar=qbar, dictionary=Draw(), capacity=capacity)
     state, overflow = state_after(bandit, data, bkb_key)
-    projected_variance = jnp.maximum(state.variance - residuals(kernel, state) / LAM, 0)
+    bkb = state.posterior
+    projected_variance = jnp.square(embed(bkb, kernel, data.x)).sum(1)
     nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
         exact=Posterior(exact.mean, bayes_std(exact.variance, LAM)),
-        bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
-        sor=Posterior(state.mean, bayes_std(projected_variance, LAM)),
+        bkb=Posterior(bkb.mean, bayes_std(bkb.variance, LAM)),
+        sor=Posterior(bkb.mean, bayes_std(projected_variance, LAM)),
         qff=feature_posterior(fourier.features(nodes, data.x), data),
     )
-    return data, posteriors, state.dictionary, overflow
+    return data, posteriors, state.inducing, overflow
 
 
 @partial(jax.jit, static_argnames=("n_frequencies", "lengthscale"))
@@ -155,14 +158,14 @@ def run(
 ) -> Outcome:
     """Runs one seed; doubles the capacity of the dictionary until it suffices."""
     key = jax.random.fold_in(jax.random.key(0), seed)
-    data, posteriors, dictionary, overflow = sketched_posteriors(
+    data, posteriors, inducing, overflow = sketched_posteriors(
         key, evaluations, capacity, lengthscale, qbar
     )
     if bool(overflow):
         return run(seed, evaluations, lengthscale, qbar, 2 * capacity)
-    n_frequencies = -(-int(dictionary.size) // 2)  # half the inducing points, rounded up
+    n_frequencies = -(-int(inducing.sum()) // 2)  # half the inducing points, rounded up
     posteriors["rff"] = rff_posterior(key, data, n_frequencies, lengthscale)
-    return Outcome(data, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
+    return Outcome(data, posteriors, np.flatnonzero(np.asarray(inducing)))
 
 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:

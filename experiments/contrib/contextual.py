@@ -27,7 +27,8 @@ from jsketch.bandits import widths
 from jsketch.contrib import CBBKB, EKUCB, KUCB
 from jsketch.contrib.problems import ContextualArms
 from jsketch.contrib.problems.contextual import Squares, StepDiagonal
-from jsketch.contrib.problems.play import advance, begin, check_flags
+from jsketch.contrib.problems.play import advance, begin, check_results
+from jsketch.numerics import one_after_another
 from jsketch.sketch.kors import Sampling
 
 N_ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
@@ -77,12 +78,16 @@ def play_segment(
     problem: Any, bandit: Any, states: Any, keys: Array, first: Array, n_rounds: int
 ) -> Any:
     """(states, records [S, n_rounds]) of `n_rounds` rounds from round `first` [] on."""
+    rounds = first + jnp.arange(n_rounds, dtype=jnp.int32)
 
     def play_rounds(state: Any, key: Array) -> Any:
-        rounds = first + jnp.arange(n_rounds, dtype=jnp.int32)
-        return lax.scan(partial(advance, problem, bandit, key), state, rounds)
+        return one_after_another(_play_rounds, problem, bandit, key, state, rounds)
 
     return jax.vmap(play_rounds)(states, keys)
+
+
+def _play_rounds(problem: Any, bandit: Any, key: Array, state: Any, rounds: Array) -> Any:
+    return lax.scan(partial(advance, problem, bandit, key), state, rounds)
 
 
 def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
@@ -98,7 +103,7 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
         segments.append(jax.block_until_ready(segment))
         seconds.append(time.process_time() - start)
     record = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
-    check_flags(record, horizon)
+    check_results(record, horizon)
     return record, np.array(seconds)
 
 

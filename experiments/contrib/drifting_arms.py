@@ -20,7 +20,7 @@ from experiments import cli
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels
-from jsketch.bandits import BKB, EVERY_BATCH, widths
+from jsketch.bandits import BKB, Draw, widths
 from jsketch.contrib import DiscountedBKB, WindowBKB
 from jsketch.contrib.problems import DriftingArms, drifting_draw, play
 
@@ -33,7 +33,7 @@ COMMON: dict[str, Any] = dict(
     norm_bound=NORM,
     width=widths.Bayesian(2.0),
     capacity=64,
-    resparsify=EVERY_BATCH,
+    dictionary=Draw(),
 )
 
 

@@ -26,7 +26,7 @@ from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB
+from jsketch.bandits import BBKB, Draw, FixedBKB
 from jsketch.contrib import BatchedExploration, RandomExploration
 from jsketch.contrib.few_batches import batch_lengths
 
@@ -70,7 +70,7 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
         return BatchedExploration(**common, horizon=horizon)
     if method == "random_exploration":
         return RandomExploration(**common, horizon=horizon)
-    sketched = common | dict(qbar=QBAR, resparsify=EVERY_BATCH)
+    sketched = common | dict(qbar=QBAR, dictionary=Draw())
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
         return BBKB(**sketched, ratio=RATIO, rule=rule, max_batch=horizon)

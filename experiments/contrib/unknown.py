@@ -32,7 +32,7 @@ from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.data import datasets
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, EVERY_BATCH, widths
+from jsketch.bandits import BBKB, Draw, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 
 N_POINTS = 500  # of "draw"
@@ -107,7 +107,7 @@ def bandit_of(method: str, setting: Setting) -> Any:
         delta=0.05,
         width=width,
         max_batch=512,
-        resparsify=EVERY_BATCH,
+        dictionary=Draw(),
     )
     if method.startswith("lb_"):
         rule = method.removeprefix("lb_")

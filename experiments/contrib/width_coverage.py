@@ -28,8 +28,7 @@ from experiments.figures import drawing
 from experiments.results import tidy
 from experiments.results.summaries import ci95
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, EVERY_BATCH, GPUCB, widths
-from jsketch.bandits.core.exact_state import ExactState
+from jsketch.bandits import BBKB, GPUCB, Draw, widths
 from jsketch.loops.rollouts import start
 
 N_ARMS, NOISE, NORM, DELTA, LENGTHSCALE, INTERVAL = 100, 0.1, 2.0, 0.1, 0.5, 10
@@ -61,7 +60,7 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
             width=SKETCHED[name],
             ratio=2.0,
             capacity=N_ARMS,
-            resparsify=EVERY_BATCH,
+            dictionary=Draw(),
         )
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
@@ -81,9 +80,8 @@ def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]
     stops = jnp.asarray([*range(INTERVAL, horizon, INTERVAL), horizon], jnp.int32)
 
     def needed_multiple(state: Any) -> Array:
-        posterior = state.posterior if isinstance(state, ExactState) else state
-        error = jnp.abs(posterior.mean - problem.mean_reward)
-        return jnp.max(error / (bandit.confidence_width(state) * jnp.sqrt(posterior.variance)))
+        mean, variance, width = bandit.confidence_bounds(state, problem.arms)
+        return jnp.max(jnp.abs(mean - problem.mean_reward) / (width * jnp.sqrt(variance)))
 
     def run(key: Array) -> tuple[Array, ...]:
         def run_until(progress: Any, stop: Array) -> tuple[Any, Array]:

@@ -15,7 +15,7 @@ from experiments.runs import bandit_runs
 from jsketch import loops
 from jsketch.loops.advance import Clock, advance
 from jsketch.loops.rollouts import filled_trace
-from jsketch.loops.runs import warn_of_imprecision
+from jsketch.results import Result
 
 REPORTS = 10  # number of progress reports of a run
 
@@ -93,7 +93,6 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
     """Executes the tasks in programs of `chunk` runs. The last chunk is padded with its last run.
     The capacity grows for all runs of a program if one of them needs it."""
     chunk = min(chunk, len(tasks))
-    imprecise = False
     for begin in range(0, len(tasks), chunk):
         chunk_tasks = tasks[begin : begin + chunk]
         padded_tasks = [*chunk_tasks, *[chunk_tasks[-1]] * (chunk - len(chunk_tasks))]
@@ -109,10 +108,10 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
             lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in padded_tasks]
         )
         keys = jax.vmap(key)(jnp.asarray([task.seed for task in padded_tasks]))
-        settings: dict[str, Any] = dict(layout="grid", clock=Clock(report), steps=REPORTS)
+        settings: dict[str, Any] = dict(runs="algorithms", clock=Clock(report), steps=REPORTS)
         progress = advance(bandits, job.problem, keys, state=None, horizon=job.horizon, **settings)
-        imprecise = imprecise or bool(progress.imprecise.any())
-        if bool(progress.exhausted.any()):
+        results = np.asarray(progress.result)
+        if (results == Result.NOTHING_TO_ASK).any():
             raise ValueError(
                 f"a run stopped after {int(progress.t.min())} of {job.horizon} evaluations: the"
                 " algorithm returned an empty query. Use a smaller --horizon."
@@ -120,7 +119,5 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
         seconds = (time.perf_counter() - started) / len(chunk_tasks)
         for index, task in enumerate(chunk_tasks):
             trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
-            save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
+            save(job, task, None if results[index] == Result.NOT_FINITE else trace, seconds, 0.0)
         bar.update(before + new - bar.n)
-    if imprecise:
-        warn_of_imprecision()

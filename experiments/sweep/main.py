@@ -345,7 +345,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         "--strategy",
         choices=("auto", "map", "vmap"),
         help="map: one run after the other in each of --workers processes; vmap: --chunk runs in"
-        " one program, where each loop waits for the longest; auto (the default): vmap on"
+        " one program, which a CPU computes one after the other; auto (the default): vmap on"
         " accelerators only",
     )
     parser.add_argument(

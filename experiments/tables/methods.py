@@ -82,11 +82,11 @@ def _choose_with_fixed_bkb(
     )
     rewards = (values - model.centre) / model.scale
     data = history.of_evaluations(domain, arms, rewards, "leverage")
-    query = _ask(bandit, bandit.init(domain, key, data=data), key)
+    query = _ask(bandit, bandit.init(domain, key, data=data), domain, key)
     return np.asarray(query.index)[np.asarray(query.mask)]
 
 
-_ask = jax.jit(lambda bandit, state, key: bandit.ask(state, key))
+_ask = jax.jit(lambda bandit, state, arms, key: bandit.ask(state, arms, key))
 
 
 def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> Campaign:

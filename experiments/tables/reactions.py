@@ -26,10 +26,11 @@ from jax import Array, lax
 from experiments import cli
 from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
-from jsketch import checks, kernels
+from jsketch import kernels
 from jsketch.bandits import BKB, GPUCB, TS, Uniform, widths
 from jsketch.loops.advance import COMPILER_OPTIONS
-from jsketch.types import Arms, PRNGKey
+from jsketch.results import Result
+from jsketch.types import Arms, PRNGKey, Query
 
 ROUNDS, REPORTED_ROUNDS = 100, (10, 25, 50, 75, 100)
 # These settings were fixed before any run: rewards are in [0, 1], so that the prior of an arm's
@@ -109,6 +110,8 @@ def play(
 ) -> tuple[Array, Array, Array]:
     """(arms [S,T], rewards [S,T], whether a capacity was exceeded or a posterior is not finite)."""
 
+    arms = Arms(features)
+
     def run(key: PRNGKey) -> tuple[Array, Array, Array]:
         init_key, order_key, round_key = jax.random.split(key, 3)
         shuffled = jax.random.permutation(order_key, recorded, axis=1, independent=True)
@@ -116,17 +119,17 @@ def play(
         def step(carry: tuple[Any, Array], t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
             state, pulls = carry
             ask_key, tell_key = jax.random.split(jax.random.fold_in(round_key, t))
-            arm = bandit.ask(state, ask_key, limit=1).index[0]
-            bounds, has_unused = bandit.confidence_bounds(state), pulls < recorded.shape[1]
+            arm = bandit.ask(state, arms, ask_key, limit=1).index[0]
+            bounds, has_unused = bandit.confidence_bounds(state, arms), pulls < recorded.shape[1]
             scores = jnp.zeros(len(recorded)) if bounds is None else widths.ucb(*bounds)
             other = lax.argmax(jnp.where(has_unused, scores, -jnp.inf), 0, jnp.int32)
             arm = jnp.where(has_unused[arm], arm, other)
             reward = shuffled[arm, pulls[arm]]
             standardized = (reward[None] - PRIOR_MEAN) / PRIOR_STD
-            state, info = bandit.tell(state, checks.single_query(arm), standardized, tell_key)
-            return (state, pulls.at[arm].add(1)), (arm, reward, info.overflow | info.nonfinite)
+            state, info = bandit.tell(state, arms, Query.of(arm), standardized, tell_key)
+            return (state, pulls.at[arm].add(1)), (arm, reward, info.result != Result.RUNNING)
 
-        start = bandit.init(Arms(features), init_key), jnp.zeros(len(recorded), jnp.int32)
+        start = bandit.init(arms, init_key), jnp.zeros(len(recorded), jnp.int32)
         return lax.scan(step, start, jnp.arange(rounds))[1]
 
     return jax.vmap(run)(keys)

@@ -6,28 +6,26 @@ sketching: scalable and no regret. COLT 2019, Figure 1.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.types import PRNGKey, Query
+from jsketch import struct
+from jsketch.bandits.bbkb import SketchedBandit, State
+from jsketch.core import history
+from jsketch.types import Arms, PRNGKey, Query
 
 
 @struct.dataclass
 class BKB(SketchedBandit):
-    """BKB over finite arms. A round is one evaluation and one refresh of the posterior, which costs
-    O((A + n) m^2 + m^3) for n distinct pulled arms.
+    """BKB over finite arms. A round is one evaluation and one update of the posterior.
 
     Example:
 
+        arms = Arms(features)
         bandit = BKB(kernels.Gaussian(1.0), noise_std=0.1)
-        state = bandit.init(Arms(features), jax.random.key(0))
-        query = bandit.ask(state, jax.random.key(1))
-        state, info = bandit.tell(state, query, mean_reward[query.index], jax.random.key(2))
+        state = bandit.init(arms, jax.random.key(0))
+        query = bandit.ask(state, arms, jax.random.key(1))
+        state, info = bandit.tell(state, arms, query, mean_reward[query.index], jax.random.key(2))
     """
 
-    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        rows = state.domain.rows
-        best = rows.argmax(rows.mask(self.scores(state), -jnp.inf))
-        return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))
+    def ask(self, state: State, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return history.query_of_best(arms, self.scores(state, arms), state.counts.sum(), key)

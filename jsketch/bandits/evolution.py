@@ -7,18 +7,17 @@ members drawn with replacement (THEORY 6.2).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts
-from jsketch.linalg import put_if
+from jsketch.core import history
+from jsketch.numerics import put_if
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 
@@ -26,7 +25,6 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 class EvolutionState:
     """The population in a ring buffer, in which the oldest member is replaced next."""
 
-    domain: Arms
     members: Array  # [P] int32, arms
     rewards: Array  # [P], observed reward of each member
     count: Array  # [] int32, number of observations; the first P observations fill the population
@@ -38,28 +36,33 @@ class RegularizedEvolution(Algorithm):
     replaces the oldest member of the population. A step costs O(sample)."""
 
     neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
-    population: int = struct.field(pytree_node=False, default=100)  # P, the number of members
-    sample: int = struct.field(pytree_node=False, default=10)  # number of members in a tournament
+    population: int = struct.size(100)  # P, the number of members
+    sample: int = struct.size(10)  # number of members in a tournament
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> EvolutionState:
         """The state with an empty population. Raises ValueError for invalid arguments and for a
         table of neighbours that does not fit the arms."""
         checks.no_evaluations(self, data)
-        domain = checks.arms(domain)
+        arms = checks.arms(arms)
         checks.settings(self)
         if self.sample > self.population:
             raise ValueError(
                 f"sample must be at most population = {self.population}; {self.sample} was given."
             )
-        _check_neighbours(self.neighbours, domain)
-        dtype = domain.features.dtype
+        _check_neighbours(self.neighbours, arms.count)
+        dtype = arms.features.dtype
         checks.memory(2 * self.population, dtype, population=self.population)
-        members, rewards = jnp.zeros(self.population, jnp.int32), jnp.zeros(self.population, dtype)
-        return EvolutionState(domain, members, rewards, count=jnp.zeros((), jnp.int32))
+        return EvolutionState(
+            members=jnp.zeros(self.population, jnp.int32),
+            rewards=jnp.zeros(self.population, dtype),
+            count=jnp.zeros((), jnp.int32),
+        )
 
-    def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+    def ask(
+        self, state: EvolutionState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)
         slots = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
         parent = state.members[slots[jnp.argmax(state.rewards[slots])]]
@@ -67,45 +70,43 @@ class RegularizedEvolution(Algorithm):
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
         random_numbers = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, random_numbers, -1))]
-        random_arm = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        return checks.single_query(jnp.where(state.count < self.population, random_arm, child))
+        random_arm = jax.random.randint(start_key, (), 0, arms.count, jnp.int32)
+        return Query.of(jnp.where(state.count < self.population, random_arm, child))
 
     def tell(
-        self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
+        self, state: EvolutionState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
         """(state, info) after the rewards. A failed evaluation (NaN) is not added as a member."""
-        query, y = checks.feedback(state.domain, query, y)
         observed = query.mask & jnp.isfinite(y)
 
-        def step(i: Array, carry: EvolutionState) -> EvolutionState:
-            slot = carry.count % self.population
-            return replace(
-                carry,
-                members=put_if(observed[i], carry.members, slot, query.index[i]),
-                rewards=put_if(observed[i], carry.rewards, slot, y[i]),
-                count=carry.count + observed[i].astype(jnp.int32),
+        def step(slot: Array, state: EvolutionState) -> EvolutionState:
+            is_observed, oldest = observed[slot], state.count % self.population
+            return EvolutionState(
+                members=put_if(is_observed, state.members, oldest, query.index[slot]),
+                rewards=put_if(is_observed, state.rewards, oldest, y[slot]),
+                count=state.count + is_observed.astype(jnp.int32),
             )
 
-        new = counts.scan_slots(step, state, query)
+        new = lax.fori_loop(0, history.last_slot(query), step, state)
         size = jnp.minimum(new.count, self.population)
-        return new, counts.round_info(query, y, size=size)
+        return new, history.round_info(query, y, size=size)
 
 
-def _check_neighbours(neighbours: Any, domain: Arms) -> None:
+def _check_neighbours(neighbours: Any, count: int) -> None:
     """Raises ValueError for a table of a wrong shape or dtype, for arm numbers that do not exist,
     and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
-    if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):
+    if table.ndim != 2 or len(table) != count or not jnp.issubdtype(table.dtype, np.integer):
         raise ValueError(
             "neighbours must be a table [A, K] of arm numbers (integers) with a row for each of the"
-            f" {domain.count} arms; its shape is {table.shape}, its dtype {table.dtype}."
+            f" {count} arms; its shape is {table.shape}, its dtype {table.dtype}."
         )
     if is_traced(neighbours):
         return
-    for row, column in np.argwhere((table < -1) | (table >= domain.count)):
+    for row, column in np.argwhere((table < -1) | (table >= count)):
         raise ValueError(
             f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to"
-            f" {domain.count - 1} and -1 is padding."
+            f" {count - 1} and -1 is padding."
         )
     for arm in np.flatnonzero((table < 0).all(1)):
         raise ValueError(f"arm {arm} has no neighbour to mutate into.")

@@ -6,7 +6,6 @@ GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (T
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -14,11 +13,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.bandits.core import exact_state
-from jsketch.bandits.core.exact_state import ExactBandit, ExactState
-from jsketch.posterior import exact
-from jsketch.struct import in_dtype
+from jsketch import struct
+from jsketch.bandits import exact
+from jsketch.bandits.exact import ExactBandit, ExactState
 from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 
@@ -38,29 +35,30 @@ class EpsGreedy(Algorithm):
     posterior mean. BBKB's paper does not define its EpsGreedy; this is our choice (THEORY 6.2)."""
 
     kernel: Kernel  # a kernel of `jsketch.kernels`
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]
+    regularization: ArrayLike = struct.number(1e-2, above=0)  # lam, usually noise_std^2
+    epsilon: ArrayLike = struct.number(0.1, at_least=0, at_most=1)  # exploration probability
     # N, the largest number of distinct arms; None as for `GPUCB`
-    capacity: int | None = struct.field(pytree_node=False, default=None)
+    capacity: int | None = struct.size(None)
     first_capacity: ClassVar[int] = 128
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
-        return exact_state.start(self, domain, key, data)
+        return exact.start(self, arms, key, data)
 
-    def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+    def ask(
+        self, state: ExactState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
         coin_key, arm_key = jax.random.split(key)
-        epsilon = in_dtype(self.epsilon, state.count.dtype)
-        explore = jax.random.uniform(coin_key, dtype=state.count.dtype) < epsilon
-        random_arm = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
-        best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
-        return checks.single_query(jnp.where(explore | (state.count == 0), random_arm, best))
+        explores = jax.random.uniform(coin_key, dtype=state.count.dtype) < self.epsilon
+        random_arm = jax.random.randint(arm_key, (), 0, arms.count, jnp.int32)
+        best = jnp.argmax(arms.without_padding(state.posterior.mean)).astype(jnp.int32)
+        return Query.of(jnp.where(explores | (state.count == 0), random_arm, best))
 
     def tell(
-        self, state: ExactState, query: Query, y: Array, key: PRNGKey
+        self, state: ExactState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
-        return exact_state.observe(self, state, query, y, jnp.zeros_like(state.count), key)
+        return exact.observe(self, state, arms, query, y, width=jnp.zeros_like(state.count))
 
-    def grow(self, state: ExactState, capacity: int) -> ExactState:
-        return replace(state, posterior=exact.grow(state.posterior, capacity))
+    def grow(self, state: ExactState, arms: Arms, capacity: int) -> ExactState:
+        return exact.grow(state, capacity)

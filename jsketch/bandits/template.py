@@ -8,25 +8,26 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.types import PRNGKey, Query
+from jsketch import struct
+from jsketch.bandits.bbkb import SketchedBandit, State
+from jsketch.core import history
+from jsketch.types import Arms, PRNGKey, Query
 
 
 @struct.dataclass
 class ConstantWidth(SketchedBandit):
-    """Pulls the arm with the largest posterior mean plus `beta` posterior standard deviations. An
-    evaluation costs O((A + n) m^2 + m^3) for n distinct pulled arms.
+    """Pulls the arm with the largest posterior mean plus `beta` posterior standard deviations.
 
     `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
-    `init`, `tell` and `grow`. A number is a leaf of the pytree, over which `vmap` can map; a static
-    field is declared as `struct.field(pytree_node=False, default=...)`.
+    `init`, `tell` and `grow`. The posterior of the arms is `state.posterior`.
     """
 
-    beta: ArrayLike = 2.0  # posterior standard deviations; with few of them it hardly explores
+    # posterior standard deviations; with few of them it hardly explores. vmap can map over a
+    # number; a static field is a `struct.size` or a `struct.choice`
+    beta: ArrayLike = struct.number(2.0, at_least=0)
 
-    def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        deviation = jnp.sqrt(self.regularization * state.variance)  # in the units of the rewards
-        best = jnp.argmax(state.mean + self.beta * deviation).astype(jnp.int32)
-        # before the first observation all bounds tie, and a random arm is pulled
-        return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))
+    def ask(self, state: State, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        # variances are divided by the regularization
+        deviation = jnp.sqrt(self.regularization * state.posterior.variance)
+        score = state.posterior.mean + self.beta * deviation
+        return history.query_of_best(arms, score, state.counts.sum(), key)

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts
+from jsketch.core import history
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
-class UniformState:
-    """The arms, and the number of observations."""
-
-    domain: Arms
-    count: Array  # [] int32, number of observations
-
-
-@struct.dataclass
 class Uniform(Algorithm):
-    """Evaluates batches of arms that are drawn uniformly, with replacement."""
+    """Evaluates batches of arms that are drawn uniformly, with replacement. Its state is empty."""
 
-    batch: int = struct.field(pytree_node=False, default=1)  # B, the evaluations in a batch
+    batch: int = struct.size(1)  # B, the evaluations in a batch
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
-    ) -> UniformState:
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> tuple[()]:
         checks.no_evaluations(self, data)
         checks.settings(self)
-        domain = checks.arms(domain)
-        checks.memory(2 * self.batch, domain.features.dtype, batch=self.batch)
-        return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))
+        arms = checks.arms(arms)
+        checks.memory(2 * self.batch, arms.features.dtype, batch=self.batch)
+        return ()
 
-    def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.maximum(checks.evaluation_limit(limit), 1)
-        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
+    def ask(
+        self, state: tuple[()], arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
+        index = jax.random.randint(key, (self.batch,), 0, arms.count, jnp.int32)
+        size = history.limit_of(limit, self.batch)
+        return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < size)
 
     def tell(
-        self, state: UniformState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[UniformState, Info]:
-        query, y = checks.feedback(state.domain, query, y)
-        info = counts.round_info(query, y, size=0)
-        return replace(state, count=state.count + info.observed), info
+        self, state: tuple[()], arms: Arms, query: Query, y: Array, key: PRNGKey
+    ) -> tuple[tuple[()], Info]:
+        return state, history.round_info(query, y)

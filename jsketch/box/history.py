@@ -19,7 +19,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import aligned
+from jsketch.numerics import aligned
 from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PRNGKey, is_traced
 
 

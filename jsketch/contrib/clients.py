@@ -16,22 +16,23 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts, sketched, widths
-from jsketch.bandits.core.sketched import SketchState
-from jsketch.contrib.contextual import argmax_or_uniform, empty_info
-from jsketch.linalg import cond_per_run, matmul
-from jsketch.posterior import ridge
+from jsketch.bandits import starts
+from jsketch.bandits.bbkb import Evidence, SketchedBandit, State
+from jsketch.bandits.point_bbkb import after_pull, predict_in_batch
+from jsketch.contrib.contextual import argmax_or_uniform
+from jsketch.core import dictionary, history, posterior, widths
+from jsketch.core.dictionary import Draw, Rule
+from jsketch.numerics import all_finite, matmul
 from jsketch.precision import in_dtype, one_dtype
-from jsketch.sketch import dictionary as dictionaries
-from jsketch.sketch import nystrom
+from jsketch.results import Result, result
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -81,7 +82,7 @@ class IndependentClients(struct.Settings):
     """A baseline: N clients that exchange nothing, each with a bandit of `contrib.contextual`."""
 
     bandit: Any  # a `ContextualUCB`
-    clients: int = struct.field(pytree_node=False, default=8)  # N
+    clients: int = struct.size(8)  # N
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
@@ -100,22 +101,28 @@ class IndependentClients(struct.Settings):
         self, state: IndependentState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[IndependentState, Info]:
         """(state, info) after every client i has observed the reward y[i] of its point x[i], where
-        x is [N,d] and y is [N]. If one client overflows, no state changes. `dictionary_size` and
-        `width` of the info are the largest of all clients. Raises ValueError as `ask` does."""
+        x is [N,d] and y is [N]. If one client exceeds its capacity, no state changes. The
+        `dictionary_size` and the `width` of the info are the largest of all clients. Raises
+        ValueError as `ask` does."""
         x = check_points(self.clients, x, n_axes=2)
         y = check_rewards(self.clients, y)
         keys = jax.random.split(key, self.clients)
         states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
-        overflow = info.overflow.any()
-        states = jax.tree.map(partial(jnp.where, overflow), state.states, states)
-        return IndependentState(states), replace(
-            empty_info(info.width.max()),
-            batch_size=jnp.full((), self.clients, jnp.int32),
-            observed=jnp.where(overflow, 0, info.observed.sum()).astype(jnp.int32),
-            dictionary_size=info.dictionary_size.max(),
-            overflow=overflow,
-            nonfinite=info.nonfinite.any(),
+        exceeded = (info.result == Result.CAPACITY_EXCEEDED).any()
+        states = jax.tree.map(partial(jnp.where, exceeded), state.states, states)
+        return IndependentState(states), history.round_info(
+            _query(self.clients),
+            y,
+            size=info.dictionary_size.max(),
+            width=info.width.max(),
+            finite=(info.result != Result.NOT_FINITE).all(),
+            exceeded=exceeded,
         )
+
+
+def _query(clients: int) -> Query:
+    """A query of one evaluation for each client, whose arms have no meaning."""
+    return Query(index=jnp.arange(clients, dtype=jnp.int32), mask=jnp.ones(clients, bool))
 
 
 @struct.dataclass
@@ -132,20 +139,42 @@ class ClientEvidence:
 
 
 @struct.dataclass
-class EmbeddingState:
-    """The posterior of the last exchange, and the later observations of each client."""
+class EmbeddingState(State):
+    """BKB's state at the last exchange, whose arms are the points of the history, and the later
+    observations of each client."""
 
-    sketch: SketchState  # its domain is the history [N H, d], round after round
+    history: Array  # [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
     rewards: Array  # [N B], rewards since the last exchange, NaN in free slots
-    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange (THEORY 9.3)
-    moment: Array  # [N, M], the weights at the last exchange plus the sum of y u since then
+    covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange (THEORY 9.3)
+    moment: Array  # [N, M], the sum of (y - mean) u since then, with the means of the exchange
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
     sent: Array  # []
     sent_as_data: Array  # []
     exchanges: Array  # [] int32
+
+
+@struct.dataclass
+class Exchange(SketchedBandit):
+    """What an exchange computes: a drawn dictionary, and BKB's posterior on it given all rewards.
+    With `scale_to_capacity` the oversampling is the largest one up to qbar with which the draw fits
+    into the capacity; points that tie for the last place do not join."""
+
+    dictionary: Rule = Draw()
+    scale_to_capacity: bool = struct.choice(False)
+
+    def resparsify(self, state: State, key: PRNGKey) -> Array:
+        if not self.scale_to_capacity:
+            return super().resparsify(state, key)
+        variance = state.posterior.variance
+        uniform = jax.random.uniform(key, variance.shape, variance.dtype)
+        drawn = uniform < dictionary.probability(state.counts, variance, self.qbar)
+        # a point is drawn if the oversampling is above qbar times this share
+        share = jnp.where(drawn, uniform / (self.qbar * state.counts * variance), jnp.inf)
+        first_dropped = jnp.sort(share).at[state.capacity].get(mode="fill", fill_value=jnp.inf)
+        return share < first_dropped
 
 
 @struct.dataclass
@@ -174,67 +203,61 @@ class SharedEmbedding(widths.KernelBandit):
     the fields of `ClientEvidence`. A round costs O(N C M^2), and an exchange O(N H M^2 + M^3).
     """
 
-    qbar: ArrayLike = 2.0  # oversampling
-    threshold: ArrayLike = 0.1  # D >= 0; with 0 every round has an exchange
+    qbar: ArrayLike = struct.number(2.0, above=0)  # oversampling
+    threshold: ArrayLike = struct.number(0.1, at_least=0)  # D; with 0 every round has an exchange
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bbkb_code
-    clients: int = struct.field(pytree_node=False, default=8)  # N
-    max_wait: int = struct.field(pytree_node=False, default=64)  # B rounds between exchanges
-    max_history: int = struct.field(pytree_node=False, default=256)  # H rounds
-    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
-    # True: a draw beyond the capacity does not overflow, but lowers qbar until its points fit
-    scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
+    clients: int = struct.size(8)  # N
+    max_wait: int = struct.size(64)  # B rounds between exchanges
+    max_history: int = struct.size(256)  # H rounds
+    capacity: int = struct.size(64)  # M inducing points
+    # True: a draw beyond the capacity is no error, but lowers qbar until its points fit
+    scale_to_capacity: bool = struct.choice(False)
 
-    @property
-    def resparsify(self) -> None:
-        """None, because every exchange draws a dictionary."""
-
-    incremental: ClassVar[bool] = False
+    def _exchange(self) -> Exchange:
+        names = "kernel regularization qbar capacity scale_to_capacity"
+        return Exchange(**{name: getattr(self, name) for name in names.split()})
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
         for invalid arguments."""
         checks.positive_integer(dimension=dimension)
-        sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating_dtype(dtype)
+        starts.checked(self, Arms(jnp.zeros((1, dimension), dtype)), key, capacity)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
         checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
-        checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
-        kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
-        domain = Arms(jnp.zeros((slots, dimension), dtype))
-        sketch = sketched.start(domain, kernel, regularization, capacity, key)
-        zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, domain.features.dtype)
-        state = EmbeddingState(
-            sketch=sketch,
+        points = jnp.zeros((slots, dimension), dtype)
+        exchange = in_dtype(self._exchange(), dtype)
+        prior = exchange._prior(Arms(points))
+        zero, zeros = jnp.zeros((), jnp.int32), jnp.zeros(self.clients, dtype)
+        return EmbeddingState(
+            **vars(prior),
+            history=points,
             used=zero,
-            last=zero,
-            rewards=jnp.full(self.clients * self.max_wait, jnp.nan, zeros.dtype),
-            weight_covariance=jnp.zeros((self.clients, capacity, capacity), zeros.dtype),
-            moment=jnp.zeros((self.clients, capacity), zeros.dtype),
-            variance_sum=zeros,
-            evidence=ClientEvidence(**{f.name: zeros for f in fields(ClientEvidence)}),
+            **self._no_observations(exchange, prior, points, zero),
             sent=zeros[0],
             sent_as_data=zeros[0],
             exchanges=zero,
         )
-        return self._after_exchange(state, sketch)
 
-    def _after_exchange(self, state: EmbeddingState, sketch: SketchState) -> EmbeddingState:
-        """The state right after an exchange, whose posterior is `sketch`."""
-        n, eye = self.clients, jnp.eye(sketch.capacity, dtype=state.variance_sum.dtype)
+    def _no_observations(
+        self, exchange: Exchange, state: State, points: Array, used: Array
+    ) -> dict[str, Any]:
+        """The fields of the observations of the clients right after an exchange with the result
+        `state`, when `used` [] slots of the history are in use."""
+        n, p = self.clients, state.posterior
+        eye, dtype = jnp.eye(state.capacity, dtype=points.dtype), points.dtype
+        shared = Evidence(exchange, state, Arms(points))
         evidence = {
-            f.name: jnp.broadcast_to(getattr(sketch.evidence, f.name), (n,))
-            for f in fields(ClientEvidence)
+            f.name: jnp.broadcast_to(getattr(shared, f.name), (n,)) for f in fields(ClientEvidence)
         }
-        return replace(
-            state,
-            sketch=sketch,
-            last=state.used,
-            rewards=jnp.full_like(state.rewards, jnp.nan),
-            weight_covariance=jnp.broadcast_to(eye, (n, *eye.shape)),
-            moment=jnp.broadcast_to(sketch.weights, (n, *sketch.weights.shape)),
-            variance_sum=jnp.zeros_like(state.variance_sum),
+        return dict(
+            last=used,
+            rewards=jnp.full(n * self.max_wait, jnp.nan, dtype),
+            covariance=jnp.broadcast_to(eye, (n, *eye.shape)),
+            moment=jnp.zeros((n, *p.weights.shape), dtype),
+            variance_sum=jnp.zeros(n, dtype),
             evidence=ClientEvidence(**evidence),
         )
 
@@ -243,25 +266,16 @@ class SharedEmbedding(widths.KernelBandit):
         return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
 
     def _check_points(self, state: EmbeddingState, x: Any, n_axes: int) -> Array:
-        features = state.sketch.domain.features
-        x = check_points(self.clients, x, n_axes, features.shape[1])
-        x = jnp.asarray(x, features.dtype)
+        x = check_points(self.clients, x, n_axes, state.history.shape[1])
+        x = jnp.asarray(x, state.history.dtype)
         checks.kernel_inputs(self.kernel, x.reshape(-1, x.shape[-1]))
         return x
 
-    def _features(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
-        """(residual [...], u [...,M]) at points x [...,d] on the embedding of the last exchange."""
-        flat = x.reshape(-1, x.shape[-1])
-        z, u = sketched.embed(state.sketch, self.kernel, flat)
-        residual = nystrom.residual(self.kernel.diag(flat), z)
-        return residual.reshape(x.shape[:-1]), u.reshape(*x.shape[:-1], -1)
-
     def posterior(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
-        """(mean [N,n], variance [N,n] in leverage units) of each client at its points x [N,n,d]."""
-        residual, u = self._features(state, x)
-        weights = matmul(state.weight_covariance, state.moment[..., None])
-        explained = jnp.maximum((matmul(u, state.weight_covariance) * u).sum(-1), 0)
-        return matmul(u, weights)[..., 0], residual / self.regularization + explained
+        """(mean [N,n], variance [N,n]) of each client at its points x [N,n,d]. Variances are
+        divided by the regularization."""
+        predict = partial(predict_in_batch, state.posterior, self.kernel, self.regularization)
+        return jax.vmap(predict)(x, state.covariance, state.moment)
 
     def scores(self, state: EmbeddingState, x: Array) -> Array:
         """Upper confidence bounds [N,n] of each client at its points x [N,n,d]."""
@@ -272,7 +286,7 @@ class SharedEmbedding(widths.KernelBandit):
         """The indices [N] int32 of the candidates [N,C,d] to play, drawn uniformly while
         the dictionary is empty. Raises ValueError as `check_points` does."""
         x = self._check_points(state, candidates, n_axes=3)
-        started = state.sketch.dictionary.size > 0
+        started = state.dictionary_size > 0
         keys = jax.random.split(key, self.clients)
         return jax.vmap(argmax_or_uniform, (0, None, 0))(self.scores(state, x), started, keys)
 
@@ -281,115 +295,88 @@ class SharedEmbedding(widths.KernelBandit):
     ) -> tuple[EmbeddingState, Info]:
         """(state, info) after every client i has observed the reward y[i] of its point x[i], where
         x is [N,d] and y is [N], and after the exchange if one follows. A reward that is not finite
-        changes no posterior. If the history or the dictionary overflows, the state does not change.
-        Raises ValueError as `ask` does."""
+        changes no posterior. If the history or the dictionary exceeds its capacity, the state does
+        not change. Raises ValueError as `ask` does."""
         n = self.clients
         x = self._check_points(state, x, n_axes=2)
         y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
-        finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
-        before_exchange = self._observe(state, x, y)
-        is_longest_wait = before_exchange.used - before_exchange.last >= n * self.max_wait
-        above_threshold = (before_exchange.variance_sum > self.threshold).any()
-        is_empty = (state.sketch.dictionary.size == 0) & finite.any()
-        is_due = (is_longest_wait | above_threshold | is_empty) & ~is_full
-        carry = (before_exchange, empty_info(width))
-        new, info = cond_per_run(is_due, _exchange, carry, (self, key))
-        overflow = is_full | info.overflow
+        is_full = state.used + n > len(state.history)
+        observed = self._observe(state, x, y)
+        is_longest_wait = observed.used - observed.last >= n * self.max_wait
+        above_threshold = (observed.variance_sum > self.threshold).any()
+        is_empty = (state.dictionary_size == 0) & jnp.isfinite(y).any()
+        new, outcome = lax.cond(
+            (is_longest_wait | above_threshold | is_empty) & ~is_full,
+            lambda: self._after_exchange(observed, key),
+            lambda: (observed, result()),
+        )
+        exceeded = is_full | (outcome == Result.CAPACITY_EXCEEDED)
         # a sum is finite only if all its terms are
-        sums = jnp.append(before_exchange.moment.sum(1) + before_exchange.variance_sum, width)
-        new = jax.tree.map(partial(jnp.where, overflow), state, new)
-        return new, replace(
-            info,
-            batch_size=jnp.full((), n, jnp.int32),
-            observed=jnp.where(overflow, 0, finite.sum()).astype(jnp.int32),
-            dictionary_size=new.sketch.dictionary.size,
-            overflow=overflow,
-            nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(sums).all(),
+        sums = observed.moment.sum(1) + observed.variance_sum
+        finite = all_finite(sums) & (outcome != Result.NOT_FINITE)
+        new = jax.tree.map(partial(jnp.where, exceeded), state, new)
+        size = new.dictionary_size
+        return new, history.round_info(
+            _query(n), y, size=size, width=width, finite=finite, exceeded=exceeded
         )
 
     def _observe(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
         """The state after each client has observed its reward, before any exchange."""
-        slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
-        reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
-        residual, u = self._features(state, x)
+        p, lam, evidence = state.posterior, self.regularization, state.evidence
+        slot = jnp.minimum(state.used, len(state.history) - self.clients)
+        reward_slot = jnp.minimum(state.used - state.last, len(state.rewards) - self.clients)
+        mean, variance = posterior.predict(p, self.kernel, lam, x)
+        u = posterior.embed(p, self.kernel, x)
         # At inducing points the residual is 0 up to rounding, and is set to 0, because widths take
         # the root of the sum of residuals, which enlarges small errors.
-        is_same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
-        is_inducing = (is_same & state.sketch.dictionary.mask[None]).any(1)
-        residual = jnp.where(is_inducing, 0, residual)
-        variance = residual / self.regularization + jnp.square(u).sum(-1)
+        used = jnp.arange(p.capacity, dtype=jnp.int32) < p.rank
+        is_inducing = ((x[:, None] == p.points[None]).all(-1) & used[None]).any(1)
+        residual = jnp.where(is_inducing, 0, posterior.residual(variance, u))
+        variance = residual + jnp.square(u).sum(1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
-        direction, embedded_variance = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
-        lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, embedded_variance)
-        evidence, sketch = state.evidence, state.sketch
-        prior_variance = jnp.maximum(
-            sketch.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
-        )
-        write = jax.lax.dynamic_update_slice
-        zero = jnp.zeros((), slot.dtype)
+        embedded = jax.vmap(lambda u, covariance: matmul(u, matmul(covariance, u)))
+        write, zero = lax.dynamic_update_slice, jnp.zeros((), slot.dtype)
         return replace(
             state,
-            sketch=replace(
-                sketch,
-                domain=Arms(write(sketch.domain.features, x, (slot, zero))),
-                variance=write(sketch.variance, variance, (slot,)),
-                evidence=replace(sketch.evidence, prior_variance=prior_variance),
-            ),
+            posterior=replace(p, variance=write(p.variance, variance, (slot,))),
+            history=write(state.history, x, (slot, zero)),
             used=state.used + self.clients,
             rewards=write(state.rewards, y, (reward_slot,)),
-            weight_covariance=jnp.where(finite[:, None, None], lowered, state.weight_covariance),
-            moment=state.moment + jnp.where(finite, y, 0)[:, None] * u,
+            covariance=jax.vmap(after_pull)(state.covariance, jnp.where(finite[:, None], u, 0)),
+            moment=state.moment + jnp.where(finite, y - mean, 0)[:, None] * u,
             variance_sum=state.variance_sum + weight * variance,
             evidence=ClientEvidence(
                 count=evidence.count + weight,
                 information=evidence.information + weight * jnp.log1p(variance),
                 information_sketched=evidence.information_sketched
                 + weight * jnp.log1p(widths.ALPHA * variance),
-                logdet=evidence.logdet + weight * jnp.log1p(embedded_variance),
-                residual_sum=evidence.residual_sum + weight * residual,
-                prior_variance=jnp.full_like(evidence.prior_variance, prior_variance),
+                logdet=evidence.logdet + weight * jnp.log1p(embedded(u, state.covariance)),
+                residual_sum=evidence.residual_sum + weight * lam * residual,
+                prior_variance=jnp.maximum(
+                    evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
+                ),
             ),
         )
 
-
-def _exchange(
-    carry: tuple[EmbeddingState, Info], arguments: tuple[SharedEmbedding, PRNGKey]
-) -> tuple[EmbeddingState, Info]:
-    """(state, info) after an exchange, which draws the dictionary and projects all observations."""
-    (state, info), (bandit, key) = carry, arguments
-    sketch, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
-    index = jnp.minimum(state.last + slots, sketch.domain.count - 1)
-    query = Query(index=index, mask=slots < state.used - state.last)
-    y = state.rewards
-    feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
-    uniform = _fitting_uniform(bandit, sketch, feedback, key) if bandit.scale_to_capacity else None
-    new_sketch, info = sketched.apply_feedback(
-        sketch, feedback, query, info.width, key, bandit, uniform
-    )
-    m = new_sketch.dictionary.size.astype(state.sent.dtype)
-    dimension, n_rewards = sketch.domain.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
-    # numbers in the m inducing points, and in the sums of z z^T and y z
-    point_floats, sum_floats = dimension * m, m * (m + 1)
-    new = replace(
-        bandit._after_exchange(state, new_sketch),
-        sent=state.sent + point_floats + bandit.clients * (point_floats + 2 * sum_floats),
-        sent_as_data=state.sent_as_data + bandit.clients * (dimension + 1) * n_rewards,
-        exchanges=state.exchanges + 1,
-    )
-    return new, info
-
-
-def _fitting_uniform(
-    bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
-) -> Array:
-    """The uniform numbers of a draw that fits into the capacity, with 1 for points that must not
-    join the dictionary. The oversampling is the largest one up to qbar with which the draw fits;
-    points that tie for the last place do not join."""
-    pulls, variance = feedback.pull_counts, sketch.variance
-    uniform = jax.random.uniform(key, variance.shape, variance.dtype)
-    is_drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
-    ratio = jnp.where(is_drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
-    first_dropped = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
-    return jnp.where(ratio < first_dropped, uniform, 1)
+    def _after_exchange(self, state: EmbeddingState, key: PRNGKey) -> tuple[EmbeddingState, Array]:
+        """(state, result []) after an exchange, which draws the dictionary and projects all
+        observations."""
+        exchange, arms, y = self._exchange(), Arms(state.history), state.rewards
+        slots = jnp.arange(len(y), dtype=jnp.int32)
+        index = jnp.minimum(state.last + slots, len(state.history) - 1)
+        query = Query(index=index, mask=slots < state.used - state.last)
+        new, info = exchange.tell(state, arms, query, y, key)
+        m = new.dictionary_size.astype(state.sent.dtype)
+        dimension, n_rewards = arms.features.shape[1], jnp.isfinite(y).sum(dtype=m.dtype)
+        # numbers in the m inducing points, and in the sums of z z^T and y z
+        point_floats, sum_floats = dimension * m, m * (m + 1)
+        new = replace(
+            new,
+            **self._no_observations(exchange, new, arms.features, new.used),
+            sent=state.sent + point_floats + self.clients * (point_floats + 2 * sum_floats),
+            sent_as_data=state.sent_as_data + self.clients * (dimension + 1) * n_rewards,
+            exchanges=state.exchanges + 1,
+        )
+        return new, info.result

@@ -12,20 +12,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import widths
-from jsketch.bandits.core.sketched import EVERY_BATCH
-from jsketch.bandits.core.widths import Evidence
-from jsketch.bandits.point_bbkb import PointBBKB, PointState
-from jsketch.linalg import cond_per_run, matmul, put, put_if
+from jsketch.bandits.point_bbkb import PointBBKB, PointState, predict_in_batch
+from jsketch.core import history, posterior, widths
+from jsketch.core.dictionary import Draw
+from jsketch.numerics import matmul, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.precision import in_dtype, one_dtype
-from jsketch.sketch import kors, nystrom
+from jsketch.results import Result, result
+from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling
-from jsketch.types import ForecastInfo, Info, PRNGKey
+from jsketch.types import ForecastInfo, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -38,7 +38,7 @@ class ContextualUCB(widths.KernelBandit):
     init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
-        not finite or exceeds the capacity (`info.overflow`) does not change the state.
+        not finite or exceeds the capacity does not change the state.
     grow(state) -> state                        the same state with a larger capacity
 
     A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `dimension`, the
@@ -48,10 +48,11 @@ class ContextualUCB(widths.KernelBandit):
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bbkb_code
-    max_history: int = struct.field(pytree_node=False, default=1024)  # H rewards
+    max_history: int = struct.size(1024)  # H rewards
 
     def posterior(self, state: Any, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units) at points x [n,d] given all rewards."""
+        """(mean [n], variance [n]) at points x [n,d] given all rewards. Variances are divided by
+        the regularization."""
         raise NotImplementedError
 
     def confidence_width(self, state: Any) -> Array:
@@ -98,37 +99,25 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 
 
 def info_of_reward(
-    info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
+    y: Array, size: Array, width: Array, exceeded: Array, finite: Array | bool = True
 ) -> Info:
-    """`info` with the fields that one reward y [] determines; the other fields stay."""
-    return replace(
-        info,
-        batch_size=jnp.ones((), jnp.int32),
-        observed=observed.astype(jnp.int32),
-        dictionary_size=size,
-        overflow=overflow,
-        nonfinite=nonfinite | jnp.isinf(y) | ~jnp.isfinite(info.width),
-    )
-
-
-def empty_info(width: Array) -> Info:
-    """The info of a round that observes nothing."""
-    counts = dict.fromkeys(("batch_size", "observed", "dictionary_size"), jnp.zeros((), jnp.int32))
-    flags = dict.fromkeys(("overflow", "truncated", "nonfinite", "imprecise"), jnp.zeros((), bool))
-    return Info(**counts, width=width, **flags)
+    """The `history.round_info` of a round with one reward y []."""
+    query = Query.of(jnp.zeros((), jnp.int32))
+    arguments: dict[str, Any] = dict(size=size, width=width, finite=finite, exceeded=exceeded)
+    return history.round_info(query, y[None], **arguments)
 
 
 @struct.dataclass
 class KUCBState:
     """The exact posterior of t points, t <= H."""
 
-    history: Kors  # a KORS dictionary with mu = lam that contains all points
+    points: Kors  # a KORS dictionary with mu = lam that contains all points
     innovations: Array  # [H], L^-1 Y as in `KUCB`, then zeros
-    evidence: Evidence
+    evidence: widths.Evidence
 
     @property
     def dimension(self) -> int:
-        return self.history.points.shape[1]
+        return self.points.points.shape[1]
 
     @property
     def started(self) -> Array:
@@ -159,16 +148,16 @@ class KUCB(ContextualUCB):
         checks.kernel_inputs(self.kernel, origin[None])
         zero = jnp.zeros((), origin.dtype)
         return KUCBState(
-            history=kors.empty(origin, self.max_history),
+            points=kors.empty(origin, self.max_history),
             innovations=jnp.zeros(self.max_history, origin.dtype),
             evidence=widths.exact_evidence(count=zero, logdet=zero, prior_variance=zero),
         )
 
     def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
         """(rows L^-1 k(x) [n,H], lam times the variance [n]) at points x [n,d]."""
-        k = kors.cross(state.history, self.kernel, x)
+        k = kors.cross(state.points, self.kernel, x)
         sampling = Sampling(mu=self.regularization)
-        _, row, residual = kors.scores(state.history, self.kernel, sampling, x, k)
+        _, row, residual = kors.scores(state.points, self.kernel, sampling, x, k)
         return row, residual
 
     def posterior(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
@@ -179,36 +168,34 @@ class KUCB(ContextualUCB):
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
-        history, evidence = state.history, state.evidence
+        points, evidence = state.points, state.evidence
         row, residual = (values[0] for values in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
-        overflow = finite & (history.used >= history.points.shape[0])
-        observed = finite & ~overflow
+        exceeded = finite & (points.used >= len(points.points))
+        observed = finite & ~exceeded
         sampling = Sampling(mu=self.regularization)
         error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = error / jnp.sqrt(residual + self.regularization)
         prior_variance = jnp.maximum(evidence.prior_variance, self.kernel.diag(x[None])[0])
         information = jnp.log1p(residual / self.regularization)
-        new_evidence = widths.exact_evidence(
-            count=evidence.count + observed.astype(x.dtype),
-            logdet=evidence.logdet + jnp.where(observed, information, 0),
-            prior_variance=jnp.where(observed, prior_variance, evidence.prior_variance),
-        )
-        probability = jnp.ones((), x.dtype)
         new = KUCBState(
-            history=kors.join(history, sampling, x, probability, row, residual, observed),
-            innovations=put_if(observed, state.innovations, history.used, innovation),
-            evidence=new_evidence,
+            points=kors.join(points, sampling, x, jnp.ones((), x.dtype), row, residual, observed),
+            innovations=put_if(observed, state.innovations, points.used, innovation),
+            evidence=widths.exact_evidence(
+                count=evidence.count + observed.astype(x.dtype),
+                logdet=evidence.logdet + jnp.where(observed, information, 0),
+                prior_variance=jnp.where(observed, prior_variance, evidence.prior_variance),
+            ),
         )
-        info, nonfinite = empty_info(self.confidence_width(state)), ~jnp.isfinite(innovation)
-        return new, info_of_reward(info, y, observed, new.history.used, overflow, nonfinite)
+        width = self.confidence_width(state)
+        return new, info_of_reward(y, new.points.used, width, exceeded, jnp.isfinite(innovation))
 
     def grow(self, state: KUCBState) -> KUCBState:
         """The same state with capacity for twice as many rewards."""
-        capacity = state.innovations.shape[0]
+        capacity = len(state.innovations)
         return replace(
             state,
-            history=kors.grow(state.history, 2 * capacity),
+            points=kors.grow(state.points, 2 * capacity),
             innovations=jnp.pad(state.innovations, (0, capacity)),
         )
 
@@ -265,7 +252,7 @@ class EKUCB(ContextualUCB):
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)  # mu, beta, eps of KORS
-    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
+    capacity: int = struct.size(64)  # M inducing points
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
         """The state before the first round; KORS uses `key` for all draws. Raises ValueError for
@@ -290,7 +277,7 @@ class EKUCB(ContextualUCB):
         stream = state.stream
         z = matmul(kors.cross(stream.dictionary, self.kernel, x), stream.basis.T)
         explained = jnp.maximum((matmul(z, stream.inverse) * z).sum(1), 0)
-        residual = nystrom.residual(self.kernel.diag(x), z)
+        residual = posterior.residual(self.kernel.diag(x), z)
         return matmul(z, stream.weights), residual / self.regularization + explained
 
     def tell(
@@ -310,11 +297,10 @@ class EKUCB(ContextualUCB):
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
             prior_variance=jnp.where(observed, prior_variance, evidence.prior_variance),
         )
-        info = empty_info(self.confidence_width(state))
-        info = info_of_reward(
-            info, y, observed, forecast.dictionary_size, forecast.overflow, forecast.nonfinite
-        )
-        return EKState(stream, new_evidence), info
+        exceeded = forecast.result == Result.CAPACITY_EXCEEDED
+        finite = forecast.result != Result.NOT_FINITE
+        size, width = stream.dictionary.used, self.confidence_width(state)
+        return EKState(stream, new_evidence), info_of_reward(y, size, width, exceeded, finite)
 
     def grow(self, state: EKState) -> EKState:
         """The same state with more capacity where the dictionary or the history is full."""
@@ -337,11 +323,12 @@ class CBBKBState:
 
     points: PointState
     rewards: Array  # [B], NaN in free slots
-    moment: Array  # [M], the whitened sum of y z over all rewards
+    # [M], sum_s (y_s - mean(x_s)) u_s over the unfinished batch, with the means at its start
+    moment: Array
 
     @property
     def dimension(self) -> int:
-        return self.points.sketch.domain.features.shape[1]
+        return self.points.history.shape[1]
 
     @property
     def started(self) -> Array:
@@ -358,77 +345,81 @@ class CBBKB(ContextualUCB):
     all played points when 1 + the sum of the variances of the points since the last draw exceeds
     C = `ratio` (Calandriello et al., ICML 2020, Lemma 1), or is empty.
     The posterior uses every reward immediately. Let s run over the points since the last draw,
-    P = (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
+    P = (I + sum_s u_s u_s^T)^-1, and let mean_0 be the mean at that draw. The mean given all
     rewards, on the dictionary of that draw, is (THEORY 6.6)
 
-        mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.
+        mean(x) = mean_0(x) + u(x)^T P sum_s (y_s - mean_0(x_s)) u_s,     u as in THEORY 9.3.
 
     The width and the variances in the sum are computed at the start of the batch; no theorem covers
     the width for C > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
     # `_point_bandit` passes these fields to PointBBKB
-    qbar: ArrayLike = 2.0  # oversampling
-    ratio: ArrayLike = 2.0  # C >= 1; 1 is CBKB
-    max_batch: int = struct.field(pytree_node=False, default=64)  # B
-    capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
+    qbar: ArrayLike = struct.number(2.0, above=0)  # oversampling
+    ratio: ArrayLike = struct.number(2.0, at_least=1)  # C >= 1; 1 is CBKB
+    max_batch: int = struct.size(64)  # B
+    capacity: int = struct.size(64)  # M inducing points
 
     def _point_bandit(self) -> PointBBKB:
-        return PointBBKB(**vars(self), resparsify=EVERY_BATCH)
+        return PointBBKB(**vars(self), dictionary=Draw())
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
-        points = self._point_bandit().init(dimension, key, dtype)
-        weights = points.sketch.weights
-        return CBBKBState(points, jnp.full(self.max_batch, jnp.nan, weights.dtype), weights)
+        return self._empty_batch(self._point_bandit().init(dimension, key, dtype))
+
+    def _empty_batch(self, points: PointState) -> CBBKBState:
+        """The state after a draw."""
+        zeros = jnp.zeros_like(points.posterior.weights)
+        return CBBKBState(points, jnp.full(self.max_batch, jnp.nan, zeros.dtype), zeros)
 
     def confidence_width(self, state: CBBKBState) -> Array:
         return self._point_bandit().confidence_width(state.points)
 
     def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
-        _, residual, u = self._point_bandit().predict(state.points, x)
-        mean = matmul(u, matmul(state.points.weight_covariance, state.moment))
-        explained = jnp.maximum((matmul(u, state.points.weight_covariance) * u).sum(1), 0)
-        return mean, residual / self.regularization + explained
+        p, covariance = state.points.posterior, state.points.covariance
+        model = self.kernel, self.regularization
+        return predict_in_batch(p, *model, x, covariance, state.moment)
 
     def tell(
         self, state: CBBKBState, x: Array, y: ArrayLike, key: PRNGKey
     ) -> tuple[CBBKBState, Info]:
         x, y = self._check_example(state, x, y)
         bandit, points = self._point_bandit(), state.points
-        is_full = bandit.full(points)
-        u = bandit.predict(points, x[None])[2][0]
-        with_reward = CBBKBState(
-            points=bandit.pull_unchecked(points, x),
-            rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
-            moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
-        )
+        width, is_full = self.confidence_width(state), bandit.full(points)
         usable = jnp.isfinite(y) & ~is_full
-        is_empty = points.sketch.dictionary.size == 0
-        ends = usable & (bandit.ends(with_reward.points) | is_empty)
-        carry = (with_reward, empty_info(self.confidence_width(state)))
-        new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
-        observed = usable & ~info.overflow
-        new = jax.tree.map(partial(jnp.where, observed), new, state)
-        size = new.points.sketch.dictionary.size
-        overflow = info.overflow | (jnp.isfinite(y) & is_full)
-        return new, info_of_reward(info, y, observed, size, overflow, info.nonfinite)
+        picked = CBBKBState(
+            points=bandit.pull_unchecked(points, x),
+            rewards=put_if(usable, state.rewards, points.batch_size, y),
+            moment=state.moment + self._moment(points, x[None], y[None]),
+        )
+        ends = usable & (bandit.ends(picked.points) | (points.dictionary_size == 0))
+
+        def end_batch() -> tuple[CBBKBState, Array]:
+            drawn, info = bandit.tell(picked.points, picked.rewards, key)
+            return self._empty_batch(drawn), info.result
+
+        new, outcome = lax.cond(ends, end_batch, lambda: (picked, result()))
+        fits = outcome != Result.CAPACITY_EXCEEDED
+        new = jax.tree.map(partial(jnp.where, usable & fits), new, state)
+        exceeded, finite = jnp.isfinite(y) & (is_full | ~fits), outcome != Result.NOT_FINITE
+        return new, info_of_reward(y, new.points.dictionary_size, width, exceeded, finite)
+
+    def _moment(self, points: PointState, x: Array, y: Array) -> Array:
+        """The terms of the moment [M] of the rewards y [n] at points x [n,d]; a reward that is not
+        finite has none."""
+        p = points.posterior
+        mean, _ = posterior.predict(p, self.kernel, self.regularization, x)
+        return matmul(jnp.where(jnp.isfinite(y), y - mean, 0), posterior.embed(p, self.kernel, x))
 
     def grow(self, state: CBBKBState) -> CBBKBState:
         """The same state with twice the capacity of the history if the history is full, or else of
         the dictionary."""
         bandit, points = self._point_bandit(), state.points
-        slots = points.sketch.domain.count
+        slots = len(points.history)
         if int(points.used) >= slots:
-            return replace(state, points=bandit.extend(points, 2 * slots))
-        points = bandit.grow(points, 2 * points.capacity)
-        n_new = points.capacity - state.moment.shape[0]
-        return replace(state, points=points, moment=jnp.pad(state.moment, (0, n_new)))
-
-
-def _end_batch(
-    carry: tuple[CBBKBState, Info], arguments: tuple[PointBBKB, PRNGKey]
-) -> tuple[CBBKBState, Info]:
-    """(state, info) after PointBBKB has observed the batch."""
-    (state, _), (bandit, key) = carry, arguments
-    points, info = bandit.tell(state.points, state.rewards, key)
-    return CBBKBState(points, jnp.full_like(state.rewards, jnp.nan), points.sketch.weights), info
+            grown = bandit.extend(points, 2 * slots)
+        else:
+            grown = bandit.grow(points, 2 * points.capacity)
+        batch = points.batch_start + jnp.arange(self.max_batch, dtype=jnp.int32)
+        batch_points = points.history[jnp.minimum(batch, slots - 1)]
+        moment = self._moment(grown, batch_points, state.rewards)
+        return replace(state, points=grown, moment=moment)

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.contrib import discounting
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.online import rounding
 from jsketch.online.base import KernelForecaster, first_labels, info_after
 from jsketch.online.kernel_awv import KernelAWV, KernelState

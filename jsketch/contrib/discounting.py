@@ -34,7 +34,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 
 # The limit of eps |z|^2 |A^-1|, an estimate of the relative error of predictions. For dependent
 # features and gamma = 0.9 and 0.95 the measured errors at the limit are at most 5e-3 of the labels

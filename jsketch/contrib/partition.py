@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.point_bbkb import PointBBKB, PointState
-from jsketch.linalg import put
+from jsketch.numerics import put
 from jsketch.types import Box, Kernel
 
 

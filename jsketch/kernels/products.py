@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.kernels.stationary import WithLengthscale, divide_by_lengthscale
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.struct import in_dtype
 
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.kernels.combined import Operators
-from jsketch.linalg import aligned, matmul
+from jsketch.numerics import aligned, matmul
 from jsketch.struct import in_dtype
 
 # Small tables of distances are computed as sums over inputs, which are exactly zero for equal
@@ -22,20 +22,24 @@ from jsketch.struct import in_dtype
 # fast and has an error of eps |x - mean(y)|^2 (`Stationary.rounding`).
 DIRECT_ENTRIES = 1 << 16  # the least number of entries of a large table
 DIRECT_DIMENSIONS = 32  # with more inputs, all tables of several rows and columns expand the square
+# the sum of a table with more inputs and fewer entries than these is a loop
+UNROLLED_DIMENSIONS, UNROLLED_ENTRIES = 2, 1 << 16
 DIRECT_POINTS = 4  # with at most this many points on one side, the sum is faster
 
 
 @jax.custom_jvp
 def _direct_squared_distances(x: Array, y: Array) -> Array:
     total = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
-    if x.shape[1] > DIRECT_DIMENSIONS:
-        return lax.fori_loop(
-            0, x.shape[1], lambda i, total: total + jnp.square(x[:, i, None] - y[None, :, i]), total
-        )
-    # unrolled, so that the sums fuse
-    for i in range(x.shape[1]):
-        total = total + jnp.square(x[:, i, None] - y[None, :, i])
-    return total
+    if x.shape[1] <= UNROLLED_DIMENSIONS or total.size > UNROLLED_ENTRIES:
+        for i in range(x.shape[1]):  # the sums fuse
+            total = total + jnp.square(x[:, i, None] - y[None, :, i])
+        return total
+
+    # one copy of the step compiles in less time, and a small table stays in the cache
+    def add(total: Array, columns: tuple[Array, Array]) -> tuple[Array, None]:
+        return total + jnp.square(columns[0][:, None] - columns[1][None, :]), None
+
+    return lax.scan(add, total, (x.T, y.T))[0]
 
 
 @_direct_squared_distances.defjvp

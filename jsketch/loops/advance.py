@@ -1,9 +1,5 @@
 """Compiled runs over arms in segments. Between segments the host enlarges capacities, saves the run
-and reports progress.
-
-A program has one of three layouts: "run" is one run; "seeds" is one bandit with several keys; and
-"grid" is several bandits that differ in their numbers, with one key each.
-"""
+and reports progress."""
 
 from __future__ import annotations
 
@@ -17,17 +13,12 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
-from jax import Array
 
-from jsketch.bandits.core.sketched import CAPACITY_MULTIPLE
-from jsketch.loops.rollouts import Progress, continue_run, start, up_to_end
+from jsketch.loops.capacities import larger_capacity
+from jsketch.loops.rollouts import Progress, continue_run, grown, no_value, start
 from jsketch.loops.saving import RunFile
-from jsketch.types import ArmProblem, Bandit, PRNGKey
-
-# Small capacities grow faster, because each new capacity compiles a program. From LARGE_CAPACITY
-# on, computing all scores at a needlessly large capacity costs more than a compilation.
-CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
-LARGE_CAPACITY = 256
+from jsketch.results import Result
+from jsketch.types import ArmProblem, PRNGKey
 
 # The disabled passes take nearly half of the compile time, and programs that consist of matrix
 # products are as fast without them (`scripts/bench`). XLA raises an error for a flag that its
@@ -38,60 +29,68 @@ if jaxlib.__version__.startswith("0.10."):
 
 SAVES = 20  # the least number of times that a run is saved
 
-Layout = Literal["run", "seeds", "grid"]
+# One run; the runs of one algorithm with several keys; or the runs of several algorithms that
+# differ in their numbers, with one key each
+Runs = Literal["one", "keys", "algorithms"]
+
+
+def _over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
+    """A function of an algorithm and other arguments, vmapped over runs. On a CPU the runs of a
+    vmap are computed one after the other (`rollouts.continue_run`)."""
+    if runs == "one":
+        return function
+    over_algorithms = 0 if runs == "algorithms" else None
+    return lambda algorithm, *rest: jax.vmap(function, in_axes=(over_algorithms, *[0] * len(rest)))(
+        algorithm, *rest
+    )
+
+
+@partial(jax.jit, static_argnames=("horizon", "runs"))
+def start_runs(
+    algorithm: Any, problem: ArmProblem, keys: PRNGKey, horizon: int, runs: Runs
+) -> Progress:
+    """The runs before their first evaluation."""
+    return _over_runs(lambda a, key: start(a, problem, key, horizon), runs)(algorithm, keys)
 
 
 @partial(
     jax.jit,
-    static_argnames=("horizon", "layout"),
+    static_argnames=("horizon", "runs"),
     donate_argnames="progress",
     compiler_options=COMPILER_OPTIONS,
 )
 def run_segment(
-    bandit: Bandit[Any],
+    algorithm: Any,
     problem: ArmProblem,
     keys: PRNGKey,
     progress: Progress,
-    until: Array,
+    until: Any,
     horizon: int,
-    layout: Layout = "run",
+    runs: Runs,
 ) -> Progress:
-    """Continues the runs of a program from `progress` to evaluation `until`. The other arguments
-    are those of `advance`."""
-    return _vmap(
-        lambda bandit, key, progress: continue_run(bandit, problem, key, horizon, progress, until),
-        layout,
-    )(bandit, keys, progress)
+    """Continues the runs from `progress` to evaluation `until`."""
+    return _over_runs(
+        lambda a, key, progress: continue_run(a, problem, key, horizon, progress, until), runs
+    )(algorithm, keys, progress)
 
 
-@partial(jax.jit, static_argnames=("horizon", "layout"))
-def start_runs(
-    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, layout: Layout = "run"
+@partial(jax.jit, static_argnames=("capacity", "runs"))
+def grow_runs(
+    algorithm: Any, problem: ArmProblem, progress: Progress, capacity: int, runs: Runs
 ) -> Progress:
-    """The runs of one program before their first evaluation."""
-    return _vmap(lambda bandit, key: start(bandit, problem, key, horizon), layout)(bandit, keys)
+    """The runs with states of a larger capacity."""
+    grow = partial(_grown_run, problem=problem, capacity=capacity)
+    return _over_runs(grow, runs)(algorithm, progress)
 
 
-@partial(jax.jit, static_argnames=("capacity", "layout"))
-def grow_states(bandit: Bandit[Any], state: Any, capacity: int, layout: Layout) -> Any:
-    """The states of the runs of a program with a larger capacity."""
-    return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
-
-
-def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """A function of a bandit and other arguments, vmapped over the runs of a program. Only in a
-    grid do the numbers of the bandit have an axis of runs."""
-    if layout == "run":
-        return function
-    return lambda bandit, *rest: jax.vmap(
-        function, in_axes=(0 if layout == "grid" else None, *[0] * len(rest))
-    )(bandit, *rest)
+def _grown_run(algorithm: Any, progress: Progress, problem: ArmProblem, capacity: int) -> Progress:
+    return grown(algorithm, problem, progress, capacity)
 
 
 def compiled_programs() -> int:
     """The number of programs that runs over arms have compiled in this process. Runs that differ
     only in their numbers or keys share a program."""
-    programs: tuple[Any, ...] = (run_segment, start_runs)
+    programs: tuple[Any, ...] = (run_segment, start_runs, grow_runs)
     return sum(program._cache_size() for program in programs)
 
 
@@ -122,90 +121,88 @@ class Clock:
             self.on_progress(self.n_evaluations, self.run_seconds)
 
 
-def larger_capacity(capacity: int, n_arms: int) -> int:
-    """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most the number of arms. Raises RuntimeError if `capacity` is that number."""
-    if capacity >= n_arms:
-        raise RuntimeError(
-            f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
-            f" holds all {n_arms} arms: `tell` must not set it where a larger capacity cannot help."
-        )
-    growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
-    grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
-    return max(min(grown, n_arms), capacity + 1)
-
-
 def advance(
-    bandit: Bandit[Any],
+    algorithm: Any,
     problem: ArmProblem,
     keys: PRNGKey,
     state: Any,
     horizon: int,
-    layout: Layout,
+    runs: Runs,
     clock: Clock,
     steps: int,
     file: RunFile | None = None,
 ) -> Progress:
-    """Runs one program to its horizon.
+    """Runs to their horizon.
 
-    bandit    an algorithm; its numbers have an axis [R] in a grid of R runs
-    keys      one key in the layout "run", keys [R] in the others
-    state     the initial state, with a leading axis [R] for keys [R]; None: `init` makes it
-    layout    "run", "seeds" or "grid"
-    steps     the approximate number of segments, at least SAVES with a file; progress is reported
-              after each
-    file      the file to which the run is saved, and from which it resumes
+    algorithm  its numbers have an axis [R] if `runs` is "algorithms"
+    problem    a problem over arms
+    keys       one key if `runs` is "one", else keys [R]
+    state      the initial state, with an axis [R] for R runs; None: `init` makes it
+    runs       "one", "keys" or "algorithms"
+    steps      the approximate number of segments, at least SAVES with a file; progress is reported
+               after each
+    file       the file to which the runs are saved, and from which they resume
 
-    A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
-    runs continue; in the layout "seeds" all runs end with it.
+    A run whose posterior is not finite, or whose algorithm has nothing to ask, ends before its
+    horizon. With several algorithms the other runs continue; otherwise all runs end with it.
     """
-    vmapped = layout != "run"
     segment_length = max(1, horizon // max(steps, 1 if file is None else SAVES))
-
-    grow = partial(grow_states, bandit, layout=layout)
-    run_to = partial(run_segment, bandit, problem, keys, horizon=horizon, layout=layout)
-    no_evaluation = jnp.asarray(0)  # `until` of a call that only compiles
-    progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
+    options: dict[str, Any] = dict(runs=runs)
+    grow = partial(grow_runs, algorithm, problem, **options)
+    run_to = partial(run_segment, algorithm, problem, keys, horizon=horizon, **options)
+    progress = clock.compile(partial(start_runs, **options), algorithm, problem, keys, horizon)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument
-        progress = replace(progress, state=jax.tree.map(jnp.copy, replace(state, domain=None)))
+        progress = replace(progress, state=jax.tree.map(jnp.copy, state))
     if file is not None and (content := file.load()) is not None:
         header, state_bytes = content
-        before, n_arms = capacity_of(progress.state, vmapped), problem.arms.count
+        before, n_arms = capacity_of(progress.state, runs), problem.arms.count
         capacity = file.whole_number(header, "capacity", most=max(before, n_arms))
         if capacity > before:
-            progress = replace(progress, state=grow(progress.state, capacity=capacity))
+            progress = grow(progress, capacity=capacity)
         progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes, n_arms))
         if np.any(progress.t > horizon):
             raise file.invalid("t", f"is {np.max(progress.t)}, and the horizon is {horizon}")
-    progress = clock.compile(run_to, progress, no_evaluation)
-    n_runs = keys.shape[0] if vmapped else 1
+    progress = clock.compile(run_to, progress, 0)
+    n_runs = len(keys) if runs != "one" else 1
     until = n_reported = 0
     while True:
-        until = min(horizon, max(until, int(np.min(progress.t))) + segment_length)
-        progress = jax.block_until_ready(run_to(progress, jnp.asarray(until)))
-        ended = np.asarray(progress.nonfinite | progress.exhausted)
-        if layout != "grid" and ended.any():
+        until = min(horizon, max(until, int(np.asarray(progress.t).min())) + segment_length)
+        progress = jax.block_until_ready(run_to(progress, until))
+        results = np.asarray(progress.result)
+        ended = (results != Result.RUNNING) & (results != Result.CAPACITY_EXCEEDED)
+        if runs != "algorithms" and ended.any():
             return progress
-        if bool(np.any(progress.overflow)):
-            capacity = capacity_of(progress.state, vmapped)
-            larger = larger_capacity(capacity, problem.arms.count)
-            state = grow(progress.state, capacity=larger)
-            progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(run_to, progress, no_evaluation)
+        if (results == Result.CAPACITY_EXCEEDED).any():
+            capacity = larger_capacity(capacity_of(progress.state, runs), problem.arms.count)
+            progress = clock.compile(partial(grow, capacity=capacity), progress)
+            progress = clock.compile(run_to, progress, 0)
             continue
         if file is not None:
-            capacity = capacity_of(progress.state, vmapped)
+            capacity = capacity_of(progress.state, runs)
             file.save(progress, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
         n_evaluations = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
         clock.report(n_evaluations - n_reported)
         n_reported = n_evaluations
         if n_evaluations == n_runs * horizon:
-            # only then, because the NaN of a run that ended early would stop `jax_debug_nans`
-            return jax.jit(jax.vmap(up_to_end))(progress) if ended.any() else progress
+            return _up_to_end(progress) if ended.any() else progress
 
 
-def capacity_of(state: Any, vmapped: bool) -> int:
-    """The capacity of a state (0 if it has none), whose leaves have a leading axis if `vmapped`."""
-    one = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if vmapped else s, state)
-    return getattr(one, "capacity", 0)
+def _up_to_end(progress: Progress) -> Progress:
+    """The runs [R] with traces that are NaN and -1 from evaluation t on. On the host, because NaN
+    in the output of a program would stop `jax_debug_nans`."""
+    made = np.arange(progress.trace.arm.shape[-1]) < np.asarray(progress.t)[:, None]
+
+    def cut(column: Any) -> np.ndarray:
+        return np.where(made, column, np.asarray(no_value(column.dtype)))
+
+    return replace(progress, trace=jax.tree.map(cut, progress.trace))
+
+
+def capacity_of(state: Any, runs: Runs) -> int:
+    """The capacity of a state, or of the states of several runs; 0 if it has none."""
+
+    def first(state: Any) -> Any:
+        return state if runs == "one" else jax.tree.map(lambda leaf: leaf[0], state)
+
+    return getattr(jax.eval_shape(first, state), "capacity", 0)

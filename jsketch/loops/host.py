@@ -15,12 +15,12 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks, struct
-from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
-from jsketch.loops.advance import larger_capacity
+from jsketch.loops.capacities import larger_capacity
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
+from jsketch.results import Result
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey
 from jsketch.warn import warn
 
@@ -38,15 +38,13 @@ class Driven:
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
     stopped: bool = struct.field(pytree_node=False, default=False)  # the rule `stop` ended the run
-    # `Info.imprecise` was true in a round
-    imprecise: bool = struct.field(pytree_node=False, default=False)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
         values: dict[str, Any] = dict(evaluations=self.t, failed=int((~np.isfinite(self.y)).sum()))
         if np.isfinite(self.y).any():
             values |= dict(best=self.best[1], best_x=self.best[0])
-        flags = ("n_unobserved", "exhausted", "stopped", "imprecise")
+        flags = ("n_unobserved", "exhausted", "stopped")
         return values | {name: getattr(self, name) for name in flags if getattr(self, name)}
 
     @property
@@ -65,7 +63,7 @@ class Driven:
 
 @struct.checked_names
 def drive(
-    algorithm: Bandit[Any] | BoxOptimizer,
+    algorithm: Bandit | BoxOptimizer,
     objective: Callable[[np.ndarray], Any],
     domain: Arms | Box,
     key: PRNGKey,
@@ -134,10 +132,10 @@ def drive(
         rounds = _BoxRounds(algorithm, objective, checked_box(domain), horizon)
         driven = rounds.start(roots.init, state)
     else:
+        algorithm = _converted(algorithm, domain)
         rounds = _ArmRounds(algorithm, objective, domain, horizon)
         driven = rounds.start(roots.init, state)
-        rounds = rounds._replace(domain=driven.state.domain)  # the same arms, as JAX arrays
-    should_stop = _stop_rule(algorithm, driven.state, stop)
+    should_stop = _stop_rule(algorithm, driven.state, domain, stop)
     file = None if checkpoint is None else _file(checkpoint, rounds, driven, key)
     with lock_files([file]):
         if file is not None:
@@ -149,9 +147,18 @@ def drive(
             f"the run ended after {driven.t} of {horizon} evaluations: the algorithm returned an"
             " empty query, because all arms were evaluated, or the state has a smaller horizon."
         )
-    if driven.imprecise:
-        warn_of_imprecision()
+    if isinstance(rounds, _ArmRounds):
+        warn_of_imprecision(rounds.algorithm, driven.state, rounds.domain)
     return driven
+
+
+def _converted(algorithm: Any, arms: Arms) -> Any:
+    """The algorithm with its numbers in the dtype of the arms. Raises ValueError for features that
+    are no matrix of numbers."""
+    features: Any = arms.features
+    if not isinstance(features, Array):
+        features = checks.arm_features(features)
+    return struct.numbers_in_dtype(algorithm, features.dtype)
 
 
 def _run_rounds(
@@ -202,9 +209,8 @@ def _run_rounds(
             y[mask] = driven.y[n_observed:]
             tell_key = jax.random.fold_in(roots.tell, n_observed)
             new_state, info = rounds.tell(driven.state, query, y, tell_key)
-            imprecise = driven.imprecise or bool(getattr(info, "imprecise", False))
-            driven = replace(driven, state=new_state, n_unobserved=0, imprecise=imprecise)
-            warned = warned or warn_of_nonfinite(info)
+            driven = replace(driven, state=new_state, n_unobserved=0)
+            warned = warned or (not over_arms and warn_of_nonfinite(info))
         if file is not None:
             _save(file, driven)
     except BaseException as error:
@@ -224,6 +230,9 @@ def _attach_run(error: BaseException, driven: Driven, file: RunFile | None) -> N
     error.add_note(f"drive had finished {driven.t} evaluations before this error: {advice}.")
 
 
+# over arms `domain` is the arms; a state over a box has its box
+_ask_arms = jax.jit(lambda a, state, arms, key, limit: a.ask(state, arms, key, limit=limit))
+_tell_arms = jax.jit(lambda a, state, arms, query, y, key: a.tell(state, arms, query, y, key))
 _ask = jax.jit(lambda algorithm, state, key, limit: algorithm.ask(state, key, limit=limit))
 _tell = jax.jit(lambda algorithm, state, query, y, key: algorithm.tell(state, query, y, key))
 
@@ -239,14 +248,18 @@ class _ArmRounds(NamedTuple):
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
         if state is None:
             initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
-            state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
-        else:
-            checks.state(self.algorithm, self.domain, state.state)
-        sketched.check_inducing_points_fit(state.state)
-        return state
+            return Driven(initial, np.zeros(0, np.int32), np.zeros(0))
+        checks.state(self.algorithm, self.domain, state.state)
+        given = state.state
+        # under vmap `init` may have made a state whose dictionary exceeds its capacity
+        while bool(getattr(given, "stale", False)):
+            capacity = larger_capacity(given.capacity, self.domain.count)
+            given = self.algorithm.grow(given, self.domain, capacity)
+        return replace(state, state=given)
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
-        return checks.arm_query(state.domain, _ask(self.algorithm, state, key, limit))
+        query = _ask_arms(self.algorithm, state, self.domain, key, limit)
+        return checks.arm_query(self.domain, query)
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
         """The rewards [n] of arms [n]. Raises ValueError unless the objective returns n rewards
@@ -275,14 +288,17 @@ class _ArmRounds(NamedTuple):
 
     def tell(self, state: Any, query: Any, y: np.ndarray, key: PRNGKey) -> tuple[Any, Any]:
         """(state, info) of `tell`; the capacity grows until the new dictionary fits."""
-        rewards = jnp.asarray(y, state.domain.features.dtype)
-        while True:
-            new_state, info = _tell(self.algorithm, state, query, rewards, key)
-            if not bool(info.overflow):
-                break
-            capacity = larger_capacity(state.capacity, state.domain.count)
-            state = self.algorithm.grow(state, capacity)
-        if bool(info.nonfinite):
+        arms = self.domain
+        rewards = jnp.asarray(y, arms.features.dtype)
+        new_state, info = _tell_arms(self.algorithm, state, arms, query, rewards, key)
+        while int(info.result) == Result.CAPACITY_EXCEEDED:
+            capacity = larger_capacity(new_state.capacity, arms.count)
+            new_state = self.algorithm.grow(new_state, arms, capacity)
+            if int(info.batch_size) > 0 and not bool(getattr(new_state, "stale", False)):
+                break  # the round was applied, and its dictionary fits now
+            if int(info.batch_size) == 0:
+                new_state, info = _tell_arms(self.algorithm, new_state, arms, query, rewards, key)
+        if int(info.result) == Result.NOT_FINITE:
             raise FloatingPointError(
                 "the posterior is not finite: try float64, smaller rewards or a larger"
                 " regularization."
@@ -351,12 +367,8 @@ def _file(
 
 
 def _file_content(driven: Driven) -> dict[str, Any]:
-    """The fields of a run that its file contains; the state is saved without the arms."""
-    state = driven.state
-    return dict(
-        state=replace(state, domain=None) if "domain" in state.__dataclass_fields__ else state,
-        **{name: getattr(driven, name) for name in ("x", "y", "n_unobserved", "imprecise")},
-    )
+    """The fields of a run that its file contains."""
+    return {name: getattr(driven, name) for name in ("state", "x", "y", "n_unobserved")}
 
 
 def _save(file: RunFile, driven: Driven) -> None:
@@ -380,11 +392,11 @@ def _load(
     header, state_bytes = content
     state, n_arms = initial.state, None
     if isinstance(rounds, _ArmRounds):
-        n_arms = state.domain.count
+        n_arms = rounds.domain.count
     before = getattr(state, "capacity", 0)
     capacity = file.whole_number(header, "capacity", most=max(before, n_arms or 0))
     if capacity > before:
-        state = rounds.algorithm.grow(state, capacity)
+        state = rounds.algorithm.grow(state, rounds.domain, capacity)
     t = file.whole_number(header, "evaluations", most=np.iinfo(np.int32).max)
     # broadcast, because a wrong number in the header must not fill the memory
     x = np.broadcast_to(initial.x.dtype.type(0), (t, *initial.x.shape[1:]))
@@ -392,7 +404,6 @@ def _load(
     fields = file.restore(_file_content(initial), state_bytes, n_arms)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(rounds, _ArmRounds):
-        restored = replace(restored, domain=state.domain)
         outside = (fields["x"] < 0) | (fields["x"] >= n_arms)
         if np.isinf(fields["y"]).any():
             raise file.invalid("y", "has an infinite value")
@@ -405,7 +416,7 @@ def _load(
     return replace(initial, state=restored, **fields)
 
 
-def gap(bandit: Any, state: Any) -> float:
+def gap(bandit: Any, state: Any, arms: Arms) -> float:
     """An upper bound of the simple regret of the arm with the largest lower confidence bound, in
     units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
@@ -418,7 +429,7 @@ def gap(bandit: Any, state: Any) -> float:
     larger than the gap. With 60 arms on [0, 1], a Gaussian kernel of lengthscale 0.1, rewards with
     noise 0.1, GP-UCB with norm_bound=3.0, and stop=0.5, none of 20 runs on functions of norm 3
     stopped with a regret above 0.5. Of 20 runs on rougher functions (draws of a Matern 1/2 kernel
-    of the same lengthscale and variance 1) 2 did, with a regret of up to 0.8, and of 20 runs on
+    of the same lengthscale and variance 1) 2 did, with a regret of up to 0.6, and of 20 runs on
     functions of norm 3 in which one arm is better by 2, a sharp peak, 8 did, with a regret of up to
     2.0. Raises ValueError for an algorithm without confidence bounds of every arm.
 
@@ -426,9 +437,9 @@ def gap(bandit: Any, state: Any) -> float:
 
         bandit = bandits.BKB(kernels.Gaussian(0.2), width=widths.certified)
         run = drive(bandit, measure, arms, key, 200, stop=0.1)
-        gap(bandit, run.state)  # below 0.1 if run.stopped
+        gap(bandit, run.state, arms)  # below 0.1 if run.stopped
     """
-    bounds = bandit.confidence_bounds(state)
+    bounds = _converted(bandit, arms).confidence_bounds(state, arms)
     if bounds is None:
         raise ValueError(
             f"{type(bandit).__name__} has no confidence bounds of all arms: give `stop` a function"
@@ -443,7 +454,7 @@ def _gap(mean: Array, variance: Array, width: Array) -> Array:
     return jnp.max(mean + half_width) - jnp.max(mean - half_width)
 
 
-def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
+def _stop_rule(algorithm: Any, state: Any, domain: Any, stop: Any) -> Callable[[Driven], bool]:
     """A function of the run so far that returns whether the run ends now. Raises ValueError unless
     `stop` is None, a function, or a number above 0 for an algorithm with confidence bounds."""
     if stop is None:
@@ -452,5 +463,5 @@ def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool
         checks.function_of("stop", stop, "driven")
         return lambda driven: bool(stop(driven))
     checks.positive(stop=stop)
-    gap(algorithm, state)  # raises ValueError for an algorithm without confidence bounds
-    return lambda driven: gap(algorithm, driven.state) < stop
+    gap(algorithm, state, domain)  # raises ValueError for an algorithm without confidence bounds
+    return lambda driven: gap(algorithm, driven.state, domain) < stop

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jsketch import checks, devices, struct
 from jsketch.loops import advance
+from jsketch.loops.capacities import larger_capacity, with_initial_capacity
+from jsketch.numerics import on_accelerator
+from jsketch.results import Result
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
-# time of vmapped seeds on a CPU, relative to the time of separate runs (measured: 24 runs on
-# Abalone); every round waits for the slowest seed
-VMAP_SLOWDOWN_ON_CPU = 6.0
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,12 @@ def plan(
     horizon: int,
     *,
     seeds: int = 1,
-    strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates the time and the memory of `run` over arms. The same run with the strategy "map"
-    reuses the programs that are compiled here.
+    """Estimates the time and the memory of `run` over arms. A run with one key reuses the
+    programs that are compiled here.
 
-    bandit, problem, horizon, strategy   as in `run`
+    bandit, problem, horizon  as in `run`
     seeds     int, number of runs
     memory    available bytes; None: those of the device
 
@@ -73,24 +71,21 @@ def plan(
     checks.horizon(horizon)
     checks.component("the problem", problem, pytree=True)
     checks.positive_integer(seeds=seeds)
-    if strategy is not None:
-        checks.choice(("vmap", "map"), strategy=strategy)
     if memory is not None:
         checks.positive(memory=memory)
     memory = devices.memory() if memory is None else memory
-    vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
-    n_parallel = seeds if vmapped else 1
+    # on a CPU the runs are computed one after the other
+    n_parallel = seeds if on_accelerator() else 1
 
     key = jax.random.key(0)
     bandit = struct.numbers_in_dtype(bandit, problem.arms.features.dtype)
-    bandit = bandit.with_initial_capacity(problem.arms, horizon)
+    bandit = with_initial_capacity(bandit, problem.arms, horizon)
     start_time = time.perf_counter()
     # called as in `advance`, so that a later run reuses the program
-    progress = advance.start_runs(bandit, problem, key, horizon, "run")
-    static = dict(horizon=horizon, layout="run")
-    capacity = advance.capacity_of(progress.state, vmapped=False)
-    until = jnp.asarray(0)
-    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
+    progress = advance.start_runs(bandit, problem, key, horizon, runs="one")
+    static: dict[str, Any] = dict(horizon=horizon, runs="one")
+    capacity = advance.capacity_of(progress.state, "one")
+    compiled = advance.run_segment.lower(bandit, problem, key, progress, 0, **static).compile()
     required = _memory_of_runs(compiled, progress, seeds, n_parallel)
     compile_seconds = time.perf_counter() - start_time
     if memory is not None and required > memory:
@@ -106,9 +101,9 @@ def plan(
     while pilot_seconds < PILOT_SECONDS and n_evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
-        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
+        progress = advance.run_segment(bandit, problem, key, progress, 0, **static)
         compile_seconds += time.perf_counter() - start_time
-        until = jnp.asarray(min(n_evaluations + n_next, horizon))
+        until = min(n_evaluations + n_next, horizon)
         start_time = time.perf_counter()
         progress = jax.block_until_ready(
             advance.run_segment(bandit, problem, key, progress, until, **static)
@@ -118,15 +113,12 @@ def plan(
         if t > n_evaluations:
             seconds_per_evaluation = seconds / (t - n_evaluations)
         n_evaluations, n_next = t, 2 * n_next
-        if bool(progress.overflow):
-            capacity = advance.larger_capacity(capacity, problem.arms.count)
-            grown = advance.grow_states(bandit, progress.state, capacity, "run")
-            progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
+        if int(progress.result) == Result.CAPACITY_EXCEEDED:
+            capacity = larger_capacity(capacity, problem.arms.count)
+            progress = advance.grow_runs(bandit, problem, progress, capacity, runs="one")
         elif bool(progress.stopped):
             break
     seconds = seeds * (pilot_seconds + seconds_per_evaluation * (horizon - n_evaluations))
-    if vmapped and seeds > 1 and not devices.on_accelerator():
-        seconds *= VMAP_SLOWDOWN_ON_CPU
     return Plan(
         algorithm=type(bandit).__name__,
         arms=problem.arms.count,

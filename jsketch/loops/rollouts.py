@@ -17,15 +17,15 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, struct
+from jsketch import checks, devices, numerics, struct
 from jsketch.box.history import checked_box, write
-from jsketch.linalg import aligned, put, sequential_vmap
+from jsketch.numerics import aligned, one_after_another, part, put, put_part, take
 from jsketch.problems.boxes import OnBox
+from jsketch.results import Result
 from jsketch.types import (
     Algorithm,
     ArmProblem,
     Arms,
-    Bandit,
     Box,
     BoxOptimizer,
     BoxQuery,
@@ -36,11 +36,11 @@ from jsketch.types import (
 TRACE_COLUMNS = 7
 # The capacities of a traced run of an algorithm without `capacity`. Most runs need fewer inducing
 # points than the first number; a larger one would slow down all of them, and a third stage would
-# compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M]
-# (measured); how many runs an enclosing vmap has is not known while a run is traced, and RUNS of
-# them are to fit into memory.
+# compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M], and its
+# state has STATE_SQUARES of them; how many runs an enclosing vmap has is not known while a run is
+# traced, and RUNS of them are to fit into memory.
 CAPACITIES = (512, 2048)
-SQUARES, RUNS = 8, 32
+SQUARES, STATE_SQUARES, RUNS = 10, 2, 32
 # evaluations that a CPU samples and records at a time. Few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
@@ -74,36 +74,30 @@ class Trace:
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It has ended early, and is `stopped`, if `overflow`, `nonfinite` or
-    `exhausted` is true. On the host, `run` enlarges the capacity for `overflow`, and raises an
-    error or warns for every other flag."""
+    """A run up to evaluation t. It has ended early, and is `stopped`, if its result is not RUNNING.
+    On the host, `run` enlarges the capacity or raises an error then."""
 
-    state: Any  # state of the bandit, without its domain
+    state: Any  # state of the bandit
     trace: Trace  # NaN and -1 from t on
     t: Array  # [] int32, evaluations made
     round: Array  # [] int32, rounds made
-    overflow: Array  # [] bool, the next dictionary exceeds the capacity; its round is not applied
-    truncated: Array  # [] bool, some batch ended at its capacity
-    nonfinite: Array  # [] bool, a reward is infinite or the posterior is not finite
-    exhausted: Array  # [] bool, the algorithm returned an empty query
-    imprecise: Array  # [] bool, `Info.imprecise` was true in some round
+    result: Array  # [] int32, a `jsketch.results.Result`
 
     @property
     def stopped(self) -> Array:
-        return self.overflow | self.nonfinite | self.exhausted
+        return self.result != Result.RUNNING
 
 
-def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
+def start(algorithm: Any, problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
     roots = Roots(*jax.random.split(key, 4))
-    state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
+    state = algorithm.init(problem.arms, roots.init, horizon=horizon)
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     # `rollout` returns NaN after the last evaluation; NaN before it would stop `jax_debug_nans`
     trace = filled_trace(jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype))
-    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    names = ("overflow", "truncated", "nonfinite", "exhausted", "imprecise")
-    return Progress(state, trace, t=zero, round=zero, **dict.fromkeys(names, false))
+    zero = jnp.zeros((), jnp.int32)
+    return Progress(state, trace, t=zero, round=zero, result=zero)
 
 
 def filled_trace(integers: Any, numbers: Any) -> Trace:
@@ -122,20 +116,27 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk: in
         begin = jnp.minimum(i * chunk, query.index.shape[0] - chunk)
         slots = begin + jnp.arange(chunk, dtype=jnp.int32)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
-        rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
-        rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
-        return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
+        rewards = jax.vmap(problem.sample)(keys, take(query.index, slots)).astype(dtype)
+        rewards = jnp.where(take(query.mask, slots), rewards, jnp.nan)
+        return put_part(y, begin, rewards)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
     return lax.fori_loop(0, -(-query.size // chunk), sample_chunk, empty)
 
 
 def _record(
-    trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Any], regrets: Array, chunk: int
+    trace: Trace,
+    t: Array,
+    n_evaluations: Array,
+    query: Query,
+    y: Array,
+    row: dict[str, Any],
+    regrets: Array,
+    chunk: int,
 ) -> Trace:
-    """The trace with the evaluations of a query from index t on, written in chunks of slots.
+    """The trace with the first evaluations of a query from index t on, written in chunks of slots.
     `row` has the columns that have one value for all evaluations of the query."""
-    horizon, n_evaluations = trace.arm.shape[0], query.size
+    horizon = trace.arm.shape[0]
     chunk = min(chunk, horizon)
 
     def write_chunk(i: Array, trace: Trace) -> Trace:
@@ -143,13 +144,13 @@ def _record(
         slots = begin - t + jnp.arange(chunk, dtype=jnp.int32)
         in_query = (slots >= 0) & (slots < n_evaluations)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
-        arms = query.index[slots]
-        columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
+        arms = take(query.index, slots)
+        columns = dict(row, arm=arms, reward=take(y, slots), regret=take(regrets, arms))
         for name, value in columns.items():
             column = getattr(trace, name)
-            old = lax.dynamic_slice_in_dim(column, begin, chunk, 0)
+            old = part(column, begin, chunk)
             new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
-            columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
+            columns[name] = put_part(column, begin, new)
         return Trace(**columns)
 
     return lax.fori_loop(0, -(-n_evaluations // chunk), write_chunk, trace)
@@ -180,9 +181,9 @@ def rollout(
     A run of an algorithm with default capacity cannot exceed it if A or `horizon` is at most 2,048:
     no dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
     and continues with up to 2,048 where these do not suffice (fewer if 32 runs would not fit into
-    memory). All products have the size of the M slots, and every run of a vmap needs the memory of
-    about 8 matrices [M, M]: a run that needs few slots is faster and smaller if the algorithm has a
-    `capacity`.
+    memory). Factors have the size of the M slots. On an accelerator every run of a vmap needs the
+    memory of about 10 matrices [M, M]; on a CPU one run is computed at a time, and the others need
+    2. A run that needs few slots is faster and smaller if the algorithm has a `capacity`.
 
     A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
@@ -206,9 +207,11 @@ def rollout(
     if isinstance(getattr(problem, "domain", None), Box):
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
-        objective = problem.objective if isinstance(problem, OnBox) else problem
-        return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
+        checked_box(problem.domain)
+        over_box = partial(_rollout_over_box, horizon=horizon)
+        return one_after_another(over_box, algorithm, problem, key)
     checks.component("the problem", problem, pytree=True)
+    algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
     capacities: tuple[int, ...] = ()
     if progress is None:
         progress = start(algorithm, problem, key, horizon)
@@ -217,8 +220,7 @@ def rollout(
     if not capacities:
         progress = continue_run(algorithm, problem, key, horizon, progress, until)
     for capacity in capacities:
-        state = algorithm.grow(progress.state, capacity)
-        progress = replace(progress, state=state, overflow=jnp.zeros((), bool))
+        progress = grown(algorithm, problem, progress, capacity)
         progress = continue_run(algorithm, problem, key, horizon, progress, until)
     return up_to_end(progress)
 
@@ -228,57 +230,100 @@ def up_to_end(progress: Progress) -> Progress:
 
     def cut(column: Array) -> Array:
         made = jnp.arange(column.shape[0], dtype=jnp.int32) < progress.t
-        return jnp.where(made, column, _no_value(column.dtype))
+        return jnp.where(made, column, no_value(column.dtype))
 
     return replace(progress, trace=jax.tree.map(cut, progress.trace))
+
+
+def grown(algorithm: Any, problem: ArmProblem, progress: Progress, capacity: int) -> Progress:
+    """The run with a state of another capacity, which may be stale: `continue_run` refreshes it. A
+    run whose capacity was exceeded continues."""
+    grow = algorithm.resize if hasattr(algorithm, "refresh") else algorithm.grow
+    state = grow(progress.state, problem.arms, capacity)
+    exceeded = progress.result == Result.CAPACITY_EXCEEDED
+    return replace(
+        progress, state=state, result=jnp.where(exceeded, int(Result.RUNNING), progress.result)
+    )
 
 
 def continue_run(
     algorithm: Any, problem: Any, key: PRNGKey, horizon: int, progress: Progress, until: ArrayLike
 ) -> Progress:
     """The run over arms from `progress` to evaluation `until`, at the capacity of its state. The
-    trace has no meaning from evaluation t on (`up_to_end`)."""
+    trace has no meaning from evaluation t on (`up_to_end`).
+
+    Under vmap on a CPU the runs are computed one after the other (`numerics.one_after_another`)."""
+    run = partial(_continue_run, horizon=horizon)
+    return one_after_another(run, algorithm, problem, key, progress, jnp.asarray(until))
+
+
+def _continue_run(
+    algorithm: Any, problem: Any, key: PRNGKey, progress: Progress, until: Array, *, horizon: int
+) -> Progress:
     roots = Roots(*jax.random.split(key, 4))
-    mean_reward = problem.mean_reward
+    arms, mean_reward = problem.arms, problem.mean_reward
     regrets = jnp.max(mean_reward) - mean_reward
+    # an algorithm may complete its state by `refresh` (`types.Algorithm`)
+    refreshes = hasattr(algorithm, "refresh")
+    observe = algorithm.observe if refreshes else algorithm.tell
+
+    def is_stale(p: Progress) -> Array:
+        # a larger capacity leaves the posterior of a run that has ended stale as well
+        stale = p.state.stale if refreshes else jnp.zeros((), bool)
+        return stale & (p.result != Result.CAPACITY_EXCEEDED)
 
     def one_round(p: Progress) -> Progress:
-        # the loop does not carry the domain, because vmap would copy the domain for every seed
-        state = replace(p.state, domain=problem.arms)
-        query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
+        query = algorithm.ask(
+            p.state, arms, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t
+        )
         if not hasattr(query, "mask"):
             raise ValueError(
-                "ask must return a Query, such as checks.single_query(arm); a"
+                "ask must return a Query, such as Query.of(arm); a"
                 f" {type(query).__name__} was returned."
             )
+        # no batch is longer than the run
+        query = jax.tree.map(lambda leaf: leaf[:horizon], query)
         slots = query.index.shape[0]
-        chunk = slots if devices.on_accelerator() else min(CHUNK, slots)
-        record = partial(_record, chunk=chunk)
-        sample = partial(_sample, chunk=chunk)
-        # a loop over the chunks of all vmapped runs would copy the arrays of all runs in each step
-        y = sequential_vmap(sample, problem, roots.problem, p.t, query)
-        state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
+        chunk = slots if numerics.on_accelerator() else min(CHUNK, slots)
+        y = _sample(problem, roots.problem, p.t, query, chunk)
+        tell_key = jax.random.fold_in(roots.tell, p.t)
+        state, info = observe(p.state, arms, query, y, tell_key)
         row = dict(
             round=p.round,
             batch_size=info.batch_size,
             dictionary_size=info.dictionary_size,
             width=info.width,
         )
-        exhausted = ~info.overflow & (info.batch_size == 0)
-        applied = (~info.overflow & ~exhausted).astype(jnp.int32)
+        size = info.batch_size
         return Progress(
-            state=replace(state, domain=None),
-            trace=sequential_vmap(record, p.trace, p.t, query, y, row, regrets),
-            t=p.t + applied * info.batch_size,
-            round=p.round + applied,
-            overflow=info.overflow,
-            truncated=p.truncated | info.truncated,
-            nonfinite=p.nonfinite | info.nonfinite,
-            exhausted=exhausted,
-            imprecise=p.imprecise | info.imprecise,
+            state=state,
+            trace=_record(p.trace, p.t, size, query, y, row, regrets, chunk),
+            t=p.t + size,
+            round=p.round + (size > 0).astype(jnp.int32),
+            result=info.result,
         )
 
-    return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, one_round, progress)
+    def refresh(p: Progress) -> Progress:
+        # the key that `tell` has in the last round, which its first evaluation numbers
+        first = p.t - p.trace.batch_size[p.t - 1]
+        state, outcome = algorithm.refresh(p.state, arms, jax.random.fold_in(roots.tell, first))
+        sizes = jnp.where(
+            p.trace.round == p.round - 1, state.dictionary_size, p.trace.dictionary_size
+        )
+        trace = replace(p.trace, dictionary_size=sizes)
+        return replace(p, state=state, trace=trace, result=jnp.maximum(p.result, outcome))
+
+    def rounds(p: Progress) -> Progress:
+        """Rounds until one leaves a stale state, which is refreshed."""
+        p = lax.while_loop(lambda p: goes_on(p) & ~is_stale(p), one_round, p)
+        return lax.while_loop(is_stale, refresh, p)
+
+    def goes_on(p: Progress) -> Array:
+        return (p.t < until) & ~p.stopped
+
+    if not refreshes:
+        return lax.while_loop(goes_on, one_round, progress)
+    return lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
 
 
 def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[int, ...]:
@@ -291,7 +336,9 @@ def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[i
     memory, itemsize = devices.memory(), arms.features.dtype.itemsize
     most = max(CAPACITIES)
     if memory is not None:
-        most = min(most, math.isqrt(int(memory / RUNS / (SQUARES * itemsize))))
+        # on a CPU the runs of a vmap are computed one after the other
+        squares = RUNS * SQUARES if numerics.on_accelerator() else SQUARES + RUNS * STATE_SQUARES
+        most = min(most, math.isqrt(int(memory / (squares * itemsize))))
     # a dictionary has at most one point for each arm, and for each evaluation
     enough = min(arms.count, horizon, most)
     stages = (max(min(capacity, enough), state.capacity) for capacity in CAPACITIES)
@@ -351,10 +398,11 @@ class BoxRun:
 
 
 def _rollout_over_box(
-    optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
+    optimizer: BoxOptimizer, problem: Any, key: PRNGKey, *, horizon: int
 ) -> BoxRun:
-    """`rollout` over a box, with an objective as in `problems.on_box`."""
-    box = checked_box(box)
+    """`rollout` over a box, for a problem as `problems.on_box` makes it."""
+    box = checked_box(problem.domain)
+    objective = problem.objective if isinstance(problem, OnBox) else problem
     roots = Roots(*jax.random.split(key, 4))
     checks.objective(objective, box.lower, roots.problem)
     value = getattr(objective, "value", None)
@@ -403,7 +451,7 @@ def _rollout_over_box(
         value=nans,
         best=nans,
         info=jax.tree.map(
-            lambda leaf: jnp.full((horizon, *leaf.shape), _no_value(leaf.dtype)), info
+            lambda leaf: jnp.full((horizon, *leaf.shape), no_value(leaf.dtype)), info
         ),
         state=state,
         t=zero,
@@ -415,7 +463,7 @@ def _rollout_over_box(
     return replace(run, best=jnp.where(evaluated, lax.cummax(observed), jnp.nan))
 
 
-def _no_value(dtype: Any) -> Array:
+def no_value(dtype: Any) -> Array:
     """The value [] of a column that no evaluation has written: NaN, -1 or false."""
     if jnp.issubdtype(dtype, jnp.bool_):
         return jnp.zeros((), dtype)

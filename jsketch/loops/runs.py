@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -13,26 +12,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from jsketch import checks, devices, struct
-from jsketch.bandits.core import sketched
-from jsketch.loops.advance import Clock, advance, capacity_of, grow_states
+from jsketch import checks, struct
+from jsketch.loops.advance import Clock, Runs, advance, capacity_of
+from jsketch.loops.capacities import with_initial_capacity
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
-from jsketch.types import ArmProblem, Box, BoxOptimizer, PRNGKey, is_traced
+from jsketch.results import Result
+from jsketch.types import Algorithm, ArmProblem, Arms, Box, BoxOptimizer, PRNGKey, is_traced
 from jsketch.warn import warn
+
+IMPRECISE = 1e-3  # a larger relative error of variances, estimated after a run, causes a warning
 
 
 @struct.dataclass
 class Run:
-    """A finished run over arms, or S of them. For S runs, all arrays except the domain of `state`
-    have a leading seed axis."""
+    """A finished run over arms, or S of them. For S runs, all arrays have a leading seed axis."""
 
     trace: Trace
     state: Any
-    truncated: Array  # [] or [S] bool
-    imprecise: Array  # [] or [S] bool, as in `Progress`
     capacity: int = struct.field(pytree_node=False)  # largest capacity of the runs
     run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
@@ -48,8 +46,6 @@ class Run:
             mean_regret=regret.mean(),
             dictionary_size=np.asarray(self.trace.dictionary_size)[..., -1].mean(),
             capacity=self.capacity,
-            truncated=bool(np.any(self.truncated)),
-            imprecise=bool(np.any(self.imprecise)),
             run_seconds=round(self.run_seconds, 3),
         )
 
@@ -61,7 +57,6 @@ def run(
     key: PRNGKey,
     horizon: int,
     *,
-    strategy: str | None = None,
     on_progress: Callable[[int, float], None] | None = None,
     reports: int = 1,
     states: Sequence[Any] | None = None,
@@ -73,10 +68,10 @@ def run(
     problem      a problem over arms or over a box, as `rollout` takes it
     key          one key, or keys [S]
     horizon      int, evaluations of a run
-    strategy     "vmap" runs all seeds at the same time (the default on an accelerator); "map" runs
-                 one seed after the other with the same compiled program (the default on a CPU,
-                 where a vmapped loop waits for its slowest seed). Both give the same picks, up to
-                 arms that tie (`jsketch.types`). Several processes fill the cores of a CPU
+
+    All keys share one compiled program. On a CPU it computes the runs one after the other, because
+    a vmapped loop waits for its slowest run, and on an accelerator at the same time. Both give the
+    same picks, up to arms that tie (`jsketch.types`). Several processes fill the cores of a CPU.
 
     The other arguments are for runs over arms only.
 
@@ -84,8 +79,7 @@ def run(
                  about `reports` times in a run, and more often with a checkpoint
     states       S states to start from, such as `init` returns for observed evaluations; None:
                  `init` is called for every key
-    checkpoint   a file to which the run is saved about 20 times; the same call resumes from the
-                 file. Several seeds of the strategy "map" have one file each: name.0, name.1, ...
+    checkpoint   a file to which the runs are saved about 20 times; the same call resumes from it.
                  Functions and classes are compared by name: an edited kernel or problem is not
                  noticed unless its attribute `checkpoint_tag`, a text, changes too
 
@@ -106,12 +100,9 @@ def run(
     """
     checks.horizon(horizon)
     checks.positive_integer(reports=reports)
-    if strategy is not None:
-        checks.choice(("vmap", "map"), strategy=strategy)
-    vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     # an untyped key is two uint32 numbers
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
-    keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
+    key = checks.one_key(key=key) if one_key else checks.keys(key=key)
     if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
         raise ValueError(
             "a function is maximised over a box as problems.on_box(function, box); a function alone"
@@ -122,60 +113,55 @@ def run(
         if any(value is not None for value in arm_options.values()):
             names = ", ".join(arm_options)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
-        key = keys[0] if one_key else keys
-        return _run_over_box(algorithm, problem, key, horizon, vmapped)
-    n_seeds = keys.shape[0]
+        return _run_over_box(algorithm, problem, key, horizon)
     checks.component("the algorithm", algorithm, pytree=True)
     checks.component("the problem", problem, pytree=True)
-    if states is not None and (not isinstance(states, Sequence) or len(states) != n_seeds):
+    n_runs, arms = 1 if one_key else len(key), problem.arms
+    if states is not None and (not isinstance(states, Sequence) or len(states) != n_runs):
         given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {n_seeds}, one for each key; {given} was given.")
+        raise ValueError(f"states is a list of {n_runs}, one for each key; {given} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
-    _check_start(algorithm, problem, horizon, states)
-    algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
+    algorithm = struct.numbers_in_dtype(algorithm, arms.features.dtype)
+    _check_start(algorithm, arms, horizon, states)
     if states is None:
-        algorithm = algorithm.with_initial_capacity(problem.arms, horizon)
-    clock = Clock(on_progress)
-    run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
-    file_of = partial(_file, checkpoint, algorithm, problem, horizon)
-    if vmapped:
-        initial = None if states is None else _stack_states(algorithm, states)
-        file = file_of(keys, initial)
-        with lock_files([file]):
-            progress = run_program(keys, initial, layout="seeds", file=file)
+        algorithm, state = with_initial_capacity(algorithm, arms, horizon), None
     else:
-        progress = _run_one_by_one(algorithm, run_program, file_of, keys, states)
+        state = states[0] if one_key else _stacked(algorithm, arms, states)
+    clock = Clock(on_progress)
+    runs: Runs = "one" if one_key else "keys"
+    file = _file(checkpoint, algorithm, problem, horizon, key, state)
+    with lock_files([file]):
+        progress = advance(algorithm, problem, key, state, horizon, runs, clock, reports, file)
     seconds = clock.run_seconds
-    _raise_flags(progress, horizon)
-    capacity = capacity_of(progress.state, vmapped=True)
-    if one_key:
-        progress = _first_run(progress)
+    raise_result(progress, horizon)
+    warn_of_full_batches(algorithm, progress.trace)
+    warn_of_imprecision(algorithm, progress.state, arms, over_runs=not one_key)
     return Run(
         trace=progress.trace,
-        state=replace(progress.state, domain=problem.arms),
-        truncated=progress.truncated,
-        imprecise=progress.imprecise,
-        capacity=capacity,
+        state=progress.state,
+        capacity=capacity_of(progress.state, runs),
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,
     )
 
 
-def _check_start(
-    bandit: Any, problem: ArmProblem, horizon: int, states: Sequence[Any] | None
-) -> None:
-    """Raises ValueError for static mistakes, which `init` checks outside of jit, and for a horizon
-    above `bandit.remaining(state)`, the number of evaluations that the algorithm can still make."""
-    initial = bandit.init(problem.arms, jax.random.key(0), horizon=horizon)
+def _check_start(algorithm: Any, arms: Arms, horizon: int, states: Sequence[Any] | None) -> None:
+    """Raises ValueError for static mistakes, which `init` checks, and for a horizon above the
+    number of evaluations that the algorithm can still make."""
+    # traced, because the operations of `init` would be compiled one by one
+    initial = jax.eval_shape(
+        lambda key: algorithm.init(arms, key, horizon=horizon), jax.random.key(0)
+    )
     for state in states or []:
-        checks.state(bandit, problem.arms, state)
-    for state in states or [initial]:
-        sketched.check_inducing_points_fit(state)
-        remaining = bandit.remaining(state)
+        checks.state(algorithm, arms, state, initial)
+    if type(algorithm).remaining is Algorithm.remaining:
+        return
+    for state in states or [algorithm.init(arms, jax.random.key(0), horizon=horizon)]:
+        remaining = algorithm.remaining(state, arms)
         if remaining is not None and int(remaining) < horizon:
             raise ValueError(
-                f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice"
+                f"horizon is {horizon}, but {type(algorithm).__name__} evaluates no arm twice"
                 f" (repeat=False), and {int(remaining)} are left: ask for a horizon of at most"
                 f" {int(remaining)}, or let arms be repeated."
             )
@@ -183,24 +169,23 @@ def _check_start(
 
 def _file(
     path: str | os.PathLike[str] | None,
-    bandit: Any,
+    algorithm: Any,
     problem: ArmProblem,
     horizon: int,
-    keys: PRNGKey,
+    key: PRNGKey,
     state: Any,
-    number: int | None = None,
 ) -> RunFile | None:
-    """The file of run `number` (None: of all runs), described by the keys [] or [S] and the initial
-    `state` (None: `init` makes it). Returns None if the path is None."""
+    """The file of the runs, described by the keys [] or [S] and the initial `state` (None: `init`
+    makes it). Returns None if the path is None."""
     if path is None:
         return None
     return run_file(
-        path if number is None else f"{os.fspath(path)}.{number}",
+        path,
         SIMULATED_RUN,
-        keys,
-        bandit=bandit,
+        key,
+        bandit=algorithm,
         problem=problem,
-        start="init" if state is None else replace(state, domain=None),
+        start="init" if state is None else state,
         horizon=horizon,
         dtype=str(problem.mean_reward.dtype),
         # other versions may round, and so pick, differently
@@ -208,73 +193,59 @@ def _file(
     )
 
 
-def _run_one_by_one(
-    bandit: Any,
-    run_program: Callable[..., Progress],
-    file_of: Callable[..., RunFile | None],
-    keys: PRNGKey,
-    states: Sequence[Any] | None,
-) -> Progress:
-    """Runs one seed after the other, with one file for each seed. `run_program` and `file_of` are
-    `advance` and `_file` with the arguments that all runs share."""
-    starts = [None] * len(keys) if states is None else list(states)
-    run_numbers = [None] if len(keys) == 1 else range(len(keys))
-    files = list(map(file_of, keys, starts, run_numbers))
-    with lock_files(files):
-        runs = [
-            run_program(key, state, layout="run", file=file)
-            for key, state, file in zip(keys, starts, files, strict=True)
-        ]
-    state = _stack_states(bandit, [p.state for p in runs])
-    return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
-
-
-def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
-    """The states with a leading seed axis and no domain, all at the largest capacity."""
-    states = [replace(state, domain=None) for state in states]
-    capacities = [capacity_of(state, vmapped=False) for state in states]
+def _stacked(algorithm: Any, arms: Arms, states: Sequence[Any]) -> Any:
+    """The states with a leading axis, all at the largest capacity."""
+    capacities = [getattr(state, "capacity", 0) for state in states]
     largest = max(capacities)
-    return _stack(
-        *[
-            state if capacity == largest else grow_states(bandit, state, largest, "run")
-            for state, capacity in zip(states, capacities, strict=True)
-        ]
-    )
+    same = [
+        state if capacity == largest else algorithm.grow(state, arms, largest)
+        for state, capacity in zip(states, capacities, strict=True)
+    ]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *same)
 
 
-_stack = jax.jit(lambda *trees: jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees))
-_first_run = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
-
-
-def _raise_flags(progress: Progress, horizon: int) -> None:
-    """Raises an error or warns if a flag of the finished runs is set."""
-    if bool(np.any(progress.exhausted)):
+def raise_result(progress: Progress, horizon: int) -> None:
+    """Raises an error unless all runs have reached their horizon."""
+    results = np.asarray(progress.result)
+    if (results == Result.NOTHING_TO_ASK).any():
         raise RuntimeError(
             f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
             " algorithm returned an empty query. Use a smaller horizon."
         )
-    if bool(np.any(progress.nonfinite)):
+    if (results == Result.NOT_FINITE).any():
         raise FloatingPointError(
             "the run stopped: a reward was infinite, or the posterior or the width is no longer"
             " finite. A failed evaluation is NaN and never infinite; otherwise try float64 or a"
             " larger regularization."
         )
-    if bool(np.any(progress.truncated)):
+
+
+def warn_of_full_batches(algorithm: Any, trace: Trace) -> None:
+    """Warns of batches that filled the capacity `max_batch` of the algorithm."""
+    max_batch = getattr(algorithm, "max_batch", 1)
+    if max_batch > 1 and bool((np.asarray(trace.batch_size) >= max_batch).any()):
+        warn("a batch filled its capacity `max_batch`; a larger `max_batch` may need fewer rounds.")
+
+
+def warn_of_imprecision(algorithm: Any, state: Any, arms: Arms, over_runs: bool = False) -> None:
+    """Warns if rounding may have changed the variances of a state, or of the states [S] of several
+    runs, by more than IMPRECISE times the largest variance."""
+    if not getattr(algorithm, "may_be_imprecise", lambda *_: False)(state, IMPRECISE):
+        return
+    error = np.asarray(_imprecision(algorithm, state, arms, over_runs)).max()
+    if error > IMPRECISE:
         warn(
-            "a batch filled its capacity `max_batch` and ended there; a larger `max_batch` may need"
-            " fewer rounds."
+            f"rounding may have changed variances by {error:.1g} of the largest: near-duplicates"
+            " are among the inducing points, or the regularization is small. Use float64, a larger"
+            " regularization, or arms without near-duplicates."
         )
-    if bool(np.any(progress.imprecise)):
-        warn_of_imprecision()
 
 
-def warn_of_imprecision() -> None:
-    """Warns that `Info.imprecise` is set."""
-    warn(
-        "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`):"
-        " near-duplicates are among the inducing points, or the regularization is small. Use"
-        " float64, a larger regularization, or arms without near-duplicates."
-    )
+@partial(jax.jit, static_argnames="over_runs")
+def _imprecision(algorithm: Any, state: Any, arms: Arms, over_runs: bool) -> Any:
+    if not over_runs:
+        return algorithm.imprecision(state, arms)
+    return jax.lax.map(lambda one: algorithm.imprecision(one, arms), state)
 
 
 _box_run = partial(jax.jit, static_argnames="horizon")(rollout)
@@ -285,18 +256,12 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
     return jax.vmap(lambda key: rollout(optimizer, problem, key, horizon))(keys)
 
 
-def _run_over_box(
-    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool
-) -> BoxRun:
+def _run_over_box(optimizer: Any, problem: Any, key: PRNGKey, horizon: int) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
     # outside of jit, `init` raises errors for static mistakes
     optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
-    if key.ndim == 0:
-        result = _box_run(optimizer, problem, key, horizon)
-    elif vmapped:
-        result = _box_runs(optimizer, problem, key, horizon)
-    else:
-        result = _stack(*[_box_run(optimizer, problem, one, horizon) for one in key])
+    runs = _box_run if key.ndim == 0 else _box_runs
+    result: BoxRun = runs(optimizer, problem, key, horizon)
     if is_traced(result.t):
         return result
     if int(jnp.min(result.t)) < horizon:

@@ -27,18 +27,22 @@ from flax import serialization
 from jsketch import struct
 from jsketch.loops.describe import describe, differences
 from jsketch.online.standardized import LATE_EXAMPLES
+from jsketch.results import Result
 from jsketch.warn import warn
 
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
-VERSION = 3  # of the format of files
+VERSION = 4  # of the format of files
 ADVICE = "Name another file, or remove this one."
 # Fields of the states of jsketch whose values `RunFile.restore` checks: numbers of arms, and values
 # that are never negative, never infinite or never above a number.
-ARM_NUMBERS = ("arm", "arms", "first_arm", "index", "members", "pulled")
+ARM_NUMBERS = ("arm", "arms", "index", "members", "pulled")
 NONNEGATIVE = (
     "count",
-    "pull_counts",
+    "counts",
+    "due",
+    "information",
     "received",
+    "result",
     "round",
     "scale",
     "t",
@@ -48,19 +52,23 @@ NONNEGATIVE = (
 )
 FINITE = (
     "count",
+    "counts",
+    "dual",
+    "information",
     "inverse",
     "late",
+    "logdet",
     "mean",
     "middle",
-    "pull_counts",
-    "reward_sums",
+    "points",
     "root",
     "scale",
     "solved",
+    "sums",
     "variance",
     "weights",
 )
-MOST = {"varied": LATE_EXAMPLES}
+MOST = {"due": 2, "result": max(Result), "varied": LATE_EXAMPLES}
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 

@@ -24,7 +24,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import any_over_vmap
+from jsketch.numerics import while_any
 from jsketch.online.standardized import REACH, Standardized
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.results import Result
@@ -149,9 +149,7 @@ def continue_pass(
             result=jnp.maximum(run.result, info.result),
         )
 
-    run = lax.while_loop(
-        lambda run: any_over_vmap(_unfinished(run)), step, replace(start, forecasts=forecasts)
-    )
+    run = while_any(_unfinished, step, replace(start, forecasts=forecasts))
     return replace(run, forecasts=jax.tree.map(lambda values: values[:-block], run.forecasts))
 
 

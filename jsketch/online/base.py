@@ -12,7 +12,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import lazy_cond, matmul, pad_identity
+from jsketch.numerics import lazy_cond, matmul, pad_identity
 from jsketch.online import rounding
 from jsketch.results import Result, result
 from jsketch.sketch import kors, newton
@@ -98,7 +98,7 @@ def join_first(
     points: Array,
     kernel: Any,
     posterior: Any,
-    rotate: Callable[[Any, newton.Rotation], Any],
+    rotate: Callable[[Any, Array], Any],
 ) -> tuple[newton.Coordinates, Array]:
     """(the result of `newton.join` for x [d], the first example of a block, with `posterior` as its
     state; the new z [B,M] of the block). `points` [M,d] are the inducing points after x arrived."""

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import matmul, put_if, triangular_inverse
+from jsketch.numerics import matmul, put, put_if
 from jsketch.online.base import GrowingFeatures, checked_example, first_labels, info_after
 from jsketch.precision import in_first_dtype
 from jsketch.sketch import fourier, kors, newton
@@ -36,8 +36,12 @@ def gradient_steps(
     twice_step = 2 * jnp.asarray(step_size, z.dtype)
     couplings = twice_step * jnp.tril(matmul(z, labelled.T), -1)
     outputs = matmul(z, weights)
-    identity = jnp.eye(len(y), dtype=z.dtype)
-    errors = matmul(triangular_inverse(identity + couplings), jnp.where(learn, outputs - y, 0))
+    uncoupled = jnp.where(learn, outputs - y, 0)
+
+    def error(i: Array, errors: Array) -> Array:
+        return put(errors, i, uncoupled[i] - matmul(couplings[i], errors))
+
+    errors = lax.fori_loop(0, len(y), error, jnp.zeros_like(uncoupled))
     return weights - twice_step * matmul(errors, labelled), outputs - matmul(couplings, errors)
 
 
@@ -149,7 +153,7 @@ class NOGD(GrowingFeatures):
             kernel=self.kernel,
             points=kors.fill_unused(points, state.used + 1, x),
             state=state.weights,
-            rotate=lambda weights, rotation: matmul(rotation.rows, weights),
+            rotate=lambda weights, rows: matmul(rows, weights),
             joins=joins,
         )
         return NOGDState(points, joined.basis, joined.state, state.used + joins.astype(jnp.int32))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jsketch import struct
-from jsketch.linalg import matmul, pad_identity, put, put_if
+from jsketch.numerics import matmul, pad_identity, put, put_if
 from jsketch.online.base import KernelForecaster, checked_example, info_after
 from jsketch.precision import in_first_dtype
 from jsketch.types import ForecastInfo, PRNGKey

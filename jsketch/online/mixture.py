@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import any_over_vmap
+from jsketch.numerics import while_any
 from jsketch.precision import in_first_dtype
 from jsketch.results import Result, result
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
@@ -136,11 +136,11 @@ class Mixture(Forecaster):
             ends = outcome[2]
             differ = (ends != ends.min()).any() & (ends.min() > 0)
             limit = jnp.where(differ, ends.min(), attempt.limit)
-            return _Attempt(limit, any_over_vmap(differ), outcome)
+            return _Attempt(limit, differ, outcome)
 
         limit = jnp.asarray(limit, jnp.int32)
         none_yet = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(learn, limit))
-        attempt = lax.while_loop(
+        attempt = while_any(
             lambda attempt: attempt.again,
             learn_again,
             _Attempt(limit, jnp.ones((), bool), none_yet),

@@ -20,13 +20,12 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
+from jsketch.numerics import lazy_cond, matmul
 from jsketch.online import base
 from jsketch.online.ridge import awv_prediction, learn_block
 from jsketch.precision import in_first_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Arrival, Sampling
-from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # number of observed examples in one kernel matrix
@@ -97,8 +96,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingFeatures):
         limit: ArrayLike,
         keys: PRNGKey | None = None,
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """See `Forecaster.advance`. Even under vmap, a run without a new coordinate does not
-        evaluate the kernel at its observed examples."""
+        """See `Forecaster.advance`. The kernel is evaluated at the observed examples only if there
+        is a new coordinate; under vmap, if any run has one."""
         count, rows = len(y), state.inputs.shape[0]
         limit = jnp.asarray(limit, jnp.int32)
         memory_full = (limit > 0) & self.remember & (state.received + count > rows)
@@ -181,7 +180,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingFeatures):
         if not self.remember:
             return zeros
         args = (self.kernel, state.inputs, state.labels, state.received, points, dual)
-        return cond_per_run(is_new, _sum_chunks, zeros, args)
+        return lazy_cond(is_new, lambda zeros: _sum_chunks(zeros, args), zeros)
 
     def _store(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
         """The state with the block x [B,d], y [B] appended to the observed examples. The rows of
@@ -236,11 +235,11 @@ class _Posterior(NamedTuple):
     regularization: Array
 
 
-def _rotate(posterior: _Posterior, rotation: Rotation) -> _Posterior:
-    """The posterior in rotated coordinates, which is the prior in added dimensions."""
-    rows, rank = rotation
-    inverse = matmul_rows(matmul_rows(rows, posterior.inverse, rank), rows.T, rank)
-    missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)
+def _rotate(posterior: _Posterior, rows: Array) -> _Posterior:
+    """The posterior in coordinates rotated by `rows` [M,M], which is the prior in added
+    dimensions."""
+    inverse = matmul(matmul(rows, posterior.inverse), rows.T)
+    missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul(rows, rows.T)
     lam = posterior.regularization
     return _Posterior(inverse + missing / lam, matmul(rows, posterior.weights), lam)
 

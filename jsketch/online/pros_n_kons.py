@@ -20,7 +20,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import matmul, put
+from jsketch.numerics import matmul, put
 from jsketch.online import base
 from jsketch.online.base import info_after
 from jsketch.precision import in_first_dtype
@@ -79,7 +79,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingFeatures):
         points = kors.fill_unused(dictionary.points, dictionary.used, x)
         # the weights restart, and nothing is rotated
         joined, z = base.join_first(
-            state, arrival, x, points, self.kernel, None, rotate=lambda none, rotation: none
+            state, arrival, x, points, self.kernel, None, rotate=lambda none, rows: none
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(

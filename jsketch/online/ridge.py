@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, struct
-from jsketch.linalg import matmul
+from jsketch import checks, numerics, struct
+from jsketch.numerics import matmul
 from jsketch.online import rounding
 from jsketch.online.base import first_labels, info_after
 from jsketch.precision import in_first_dtype
@@ -128,7 +128,7 @@ def eliminate(columns: Array, active: Array) -> Array:
     triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution
     (THEORY 9.5).
     """
-    if devices.on_accelerator():
+    if numerics.on_accelerator():
         return _eliminate_by_cholesky(columns, active)
     parts, size = [], len(active)
     for start in range(0, size, PANEL):

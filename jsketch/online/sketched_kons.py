@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import matmul, pad_identity, put, put_if
+from jsketch.numerics import matmul, pad_identity, put, put_if
 from jsketch.online.base import KernelForecaster, checked_example, info_after
 from jsketch.precision import in_first_dtype
 from jsketch.sketch import kors

@@ -19,7 +19,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import aligned, lazy_cond
+from jsketch.numerics import aligned, lazy_cond
 from jsketch.online.base import first_labels
 from jsketch.precision import in_first_dtype
 from jsketch.sketch.taylor import REACH

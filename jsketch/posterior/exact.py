@@ -4,19 +4,20 @@ The cost grows with the number u of distinct arms pulled, not with T. `Exact` re
 explained covariance by a matrix `basis` with a row for each distinct arm (THEORY 2.1). An
 observation takes one product with `basis`, O(A u). Every pivot is at least lam divided by the pulls
 of the arm, so small pivots need no truncation. Variances are in leverage units (divided by lam).
+The arguments `features` [A,d] are those of all arms.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul, pad_identity, put, put_if
+from jsketch.numerics import matmul, pad_identity, put, put_if
+from jsketch.types import Kernel
 
 
 @struct.dataclass
@@ -41,54 +42,69 @@ class Exact:
     repeats: Array  # [N], number of observations of the arm of each row
 
 
-def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
+def floats(arms: int, capacity: int) -> int:
+    """The number of floats of a posterior of `arms` arms with `capacity` rows."""
+    return capacity * (arms + 2 * capacity)
+
+
+def prior(kernel: Kernel, features: Array, regularization: ArrayLike, capacity: int) -> Exact:
     """The posterior without data."""
-    identity = jnp.eye(capacity, dtype=arms.dtype)
-    diag = kernel.diag(arms)
+    dtype = features.dtype
+    identity = jnp.eye(capacity, dtype=dtype)
+    diag = kernel.diag(features)
     return Exact(
-        basis=jnp.zeros((capacity, arms.shape[0]), arms.dtype),
+        basis=jnp.zeros((capacity, len(features)), dtype),
         inverse_root=identity,
         inner=identity,
         mean=jnp.zeros_like(diag),
         variance=diag / regularization,
-        logdet=jnp.zeros((), arms.dtype),
+        logdet=jnp.zeros((), dtype),
         used=jnp.zeros((), jnp.int32),
         pulled=jnp.zeros(capacity, jnp.int32),
-        repeats=jnp.zeros(capacity, arms.dtype),
+        repeats=jnp.zeros(capacity, dtype),
     )
+
+
+def in_use(exact: Exact) -> Array:
+    """Whether a row belongs to a pulled arm, [N] bool."""
+    return jnp.arange(len(exact.basis), dtype=jnp.int32) < exact.used
+
+
+def fits(exact: Exact, arms: Array, observed: Array) -> Array:
+    """Whether the posterior has a row for each of the arms [B] with `observed` [B], [] bool: enough
+    rows are free for those that are new."""
+    nowhere = len(exact.mean)  # there a scatter drops its values
+    none = jnp.zeros(nowhere, bool)
+    has_row = none.at[jnp.where(in_use(exact), exact.pulled, nowhere)].set(True, mode="drop")
+    asked = none.at[jnp.where(observed, arms, nowhere)].set(True, mode="drop")
+    return exact.used + (asked & ~has_row).sum(dtype=jnp.int32) <= len(exact.basis)
 
 
 def observe(
     exact: Exact,
-    kernel: Any,
-    arms: Array,
+    kernel: Kernel,
+    features: Array,
+    regularization: ArrayLike,
     arm: Array,
     y: Array,
     observed: Array,
-    regularization: ArrayLike,
     repeats: ArrayLike = 1,
-) -> tuple[Exact, Array]:
-    """(the posterior after `repeats` rewards of mean y [] at arm [], overflow []). The posterior is
-    unchanged if `observed` [] is False, or on overflow: the arm is new and no row is free."""
-    size = exact.basis.shape[0]
-    arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
-    slots = jnp.arange(size, dtype=jnp.int32)
-    is_row_of_arm = (exact.pulled == arm) & (slots < exact.used)
+) -> Exact:
+    """The posterior after `repeats` rewards of mean y [] at arm [], for which there must be a row
+    (`fits`); the same posterior if `observed` [] is False."""
+    lam = regularization
+    is_row_of_arm = (exact.pulled == arm) & in_use(exact)
     has_row = is_row_of_arm.any()
-    overflow = observed & ~has_row & (exact.used >= size)
-    observed = observed & ~overflow
     is_new, is_repeat = observed & ~has_row, observed & has_row
-
-    arm_slot = jnp.argmax(is_row_of_arm).astype(jnp.int32)
-    slot = jnp.where(has_row, arm_slot, jnp.minimum(exact.used, size - 1))
-    lam = jnp.asarray(regularization, arms.dtype)
+    free = jnp.minimum(exact.used, len(exact.basis) - 1)  # in range, but free only if the arm fits
+    slot = jnp.where(has_row, jnp.argmax(is_row_of_arm).astype(jnp.int32), free)
 
     # The covariance [A] of all arms with `arm`. A pulled arm needs no subtraction: its variance is
     # about lam / repeats, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)
-    column = jnp.where(has_row, 0, kernel.gram(arms, arms[arm][None])[:, 0])
+    column = jnp.where(has_row, 0, kernel.gram(features, features[arm][None])[:, 0])
     covariance = column + matmul(direction, exact.basis)
     variance_arm = jnp.maximum(covariance[arm], 0)
     pivot = lam / repeats + variance_arm
@@ -96,7 +112,8 @@ def observe(
 
     # a new arm adds a row; a repeated arm changes `inner` along `direction`
     root = jnp.sqrt(pivot)
-    inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
+    one = jnp.ones_like(pivot)
+    inverse_row = put(matmul(direction, exact.inverse_root), slot, one) / root
     repeat_direction = jnp.where(is_repeat, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
     new_variance = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
@@ -110,7 +127,7 @@ def observe(
         used=exact.used + is_new.astype(jnp.int32),
         pulled=put_if(is_new, exact.pulled, slot, arm),
         repeats=put(exact.repeats, slot, exact.repeats[slot] + jnp.where(observed, repeats, 0)),
-    ), overflow
+    )
 
 
 def condition(exact: Exact, prior_draws: Array, normals: Array, regularization: ArrayLike) -> Array:
@@ -120,25 +137,25 @@ def condition(exact: Exact, prior_draws: Array, normals: Array, regularization: 
     The rule subtracts from every draw the posterior mean given the values of the draw at the pulled
     arms plus noise, which has the variance of the noise of an arm's average reward.
     """
-    lam = jnp.asarray(regularization, prior_draws.dtype)
-    in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
+    lam = regularization
     noise = jnp.sqrt(lam / jnp.maximum(exact.repeats, 1))[None, :] * normals
-    values = jnp.where(in_use[None, :], prior_draws[:, exact.pulled] + noise, 0)
+    values = jnp.where(in_use(exact)[None, :], prior_draws[:, exact.pulled] + noise, 0)
     solved = matmul(values, exact.inverse_root.T)
     return (prior_draws - matmul(matmul(solved, exact.inner), exact.basis)) / jnp.sqrt(lam)
 
 
 def hallucinate(
-    exact: Exact, kernel: Any, arms: Array, arm: Array, regularization: ArrayLike
-) -> tuple[Exact, Array]:
+    exact: Exact, kernel: Kernel, features: Array, regularization: ArrayLike, arm: Array
+) -> Exact:
     """`observe` with the posterior mean as the reward of `arm`, which changes only variances."""
-    return observe(exact, kernel, arms, arm, exact.mean[arm], jnp.ones((), bool), regularization)
+    true = jnp.ones((), bool)
+    return observe(exact, kernel, features, regularization, arm, exact.mean[arm], true)
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
     """The same posterior with a larger capacity. Raises ValueError for a smaller one."""
-    checks.not_smaller(exact.basis.shape[0], capacity=capacity)
-    extra = capacity - exact.basis.shape[0]
+    checks.not_smaller(len(exact.basis), capacity=capacity)
+    extra = capacity - len(exact.basis)
     return replace(
         exact,
         basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),

@@ -22,7 +22,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.results import Result

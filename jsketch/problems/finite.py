@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.types import Arms, PRNGKey, is_traced
 
 
@@ -26,7 +26,7 @@ class GaussianArms:
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One reward [] of an arm []."""
         normal = jax.random.normal(key, (), self.mean_reward.dtype)
-        return self.mean_reward[arm] + self.noise_std * normal
+        return self.mean_reward[arm] + jnp.asarray(self.noise_std, normal.dtype) * normal
 
 
 @struct.dataclass

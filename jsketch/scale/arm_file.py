@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jsketch import checks
 
@@ -30,16 +31,12 @@ class ArmFile:
     file_dtype: str
     offset: int  # bytes before the first number
     chunk: int  # R, number of arms in a chunk
+    dtype: Any  # of the arms in JAX
 
     @property
     def n_chunks(self) -> int:
         """Number of chunks, C."""
         return -(-self.count // self.chunk)
-
-    @property
-    def dtype(self) -> Any:
-        """Dtype of the arms in JAX."""
-        return jax.dtypes.canonicalize_dtype(self.file_dtype)
 
     def read(self, chunk_index: int) -> np.ndarray:
         """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated as padding.
@@ -97,7 +94,7 @@ class ArmFile:
     def check(self) -> None:
         """Raises ValueError unless the file has the shape and dtype with which it was opened. A
         change of the values alone is not detected."""
-        current = open_arms(self.path, chunk=self.chunk)
+        current = open_arms(self.path, chunk=self.chunk, dtype=self.dtype)
         if current != self:
             raise ValueError(
                 f"{self.path} has changed since it was opened: it has"
@@ -106,11 +103,15 @@ class ArmFile:
             )
 
 
-def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
+def open_arms(
+    path: str | os.PathLike[str], *, chunk: int = CHUNK, dtype: DTypeLike | None = None
+) -> ArmFile:
     """The arms [A, d] in a .npy file of float32 or float64, as `np.save` and
     `np.lib.format.open_memmap` write it. Only the header is read.
 
     chunk  int, number of arms that are read and held on the device at a time
+    dtype  of the arms in JAX; None: that of the file. float64 computes in float64 with a file of
+           float32, and needs jax_enable_x64
 
     Raises ValueError for another kind of file, an array that is empty, has another rank or dtype or
     is in Fortran order, a file that is shorter than its header states, and `chunk` below 1.
@@ -143,4 +144,9 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         )
     count, dimension = table.shape
     checks.memory(0, jnp.float32, arms=count)
-    return ArmFile(name, count, dimension, table.dtype.name, int(table.offset), min(chunk, count))
+    wanted = checks.floating_dtype(table.dtype if dtype is None else dtype)
+    dtype_of_arms = jax.dtypes.canonicalize_dtype(wanted)
+    if dtype is not None and dtype_of_arms != wanted:
+        raise ValueError(f"{wanted} needs jax.config.update('jax_enable_x64', True).")
+    chunk, offset = min(chunk, count), int(table.offset)
+    return ArmFile(name, count, dimension, table.dtype.name, offset, chunk, dtype_of_arms)

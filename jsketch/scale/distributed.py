@@ -1,10 +1,10 @@
-"""Arms over several processes, each of which reads a part of the rows. `Sharded` then runs over a
-mesh of the devices of all processes.
+"""Arms over several processes, each of which reads a part of the rows. Every algorithm then works
+on a mesh of the devices of all processes.
 
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
     rows = distributed.rows_of_process(10_000_000, mesh)
-    domain = distributed.place_rows(features[rows], 10_000_000, mesh)  # features: np.memmap
+    arms = distributed.place_rows(features[rows], 10_000_000, mesh)  # features: np.memmap
 
 All processes must run the same program with the same keys and rewards; otherwise they wait for each
 other forever. Such a run cannot be saved: if a process fails, start all of them again, with the
@@ -23,8 +23,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jsketch import checks
-from jsketch.scale.sharded import AXIS, check_mesh, rows_per_device, with_automatic_axes
-from jsketch.scale.shards import Shard
+from jsketch.scale.placed import AXIS, check_mesh, placed, rows_per_device, with_automatic_axes
 from jsketch.types import Arms
 
 
@@ -136,18 +135,15 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
             "processes disagree on (number of arms, number of features, dtype):"
             f" {summaries[:, :3].tolist()}."
         )
-    per_device = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
     padding = _last_arm(features, own_rows.stop == arms, dtype)
 
-    def part(index: Any) -> np.ndarray:
-        begin, end, _ = index[0].indices(per_device * n_devices)
+    def part(begin: int, end: int) -> np.ndarray:
         values = np.asarray(features[begin - own_rows.start : end - own_rows.start], dtype)
         return np.concatenate([values, np.repeat(padding, end - begin - len(values), 0)])
 
-    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    shape = (per_device * n_devices, features.shape[1])
-    return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
+    shape = rows_per_device(arms, n_devices, axis) * n_devices, features.shape[1]
+    return placed(shape, arms, mesh, axis, part)
 
 
 def _check_rows(rows: Any, own_rows: slice) -> tuple[np.ndarray, Exception | None]:

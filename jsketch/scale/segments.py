@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jsketch import checks, devices
-from jsketch.linalg import matmul
+from jsketch import checks, numerics
 from jsketch.loops.streams import (
     BLOCK,
     Forecasts,
@@ -21,6 +20,7 @@ from jsketch.loops.streams import (
     prepare,
     stream,
 )
+from jsketch.numerics import matmul
 from jsketch.online import PKAWV
 from jsketch.online.ridge import RidgeState
 from jsketch.types import PRNGKey
@@ -96,7 +96,7 @@ def prequential_in_segments(
     forecaster, xs, ys, state, key = prepare(forecaster, key, *examples, state, first, block)
     n_examples = len(ys)
     if segments is None:
-        segments = max(1, n_examples // MIN_SEGMENT) if devices.on_accelerator() else 1
+        segments = max(1, n_examples // MIN_SEGMENT) if numerics.on_accelerator() else 1
     checks.positive_integer(segments=segments)
     # segments are whole blocks and equally long, so that all of them run one program
     length = -(-n_examples // (segments * block)) * block

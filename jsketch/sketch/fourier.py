@@ -27,7 +27,7 @@ from jax.typing import DTypeLike
 
 from jsketch import checks, struct
 from jsketch.kernels import Gaussian, Matern
-from jsketch.linalg import aligned, matmul
+from jsketch.numerics import aligned, matmul
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # the largest number of frequencies of a grid

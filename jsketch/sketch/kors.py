@@ -23,7 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
-from jsketch.linalg import lazy_cond, matmul, pad_identity, put, put_if
+from jsketch.numerics import lazy_cond, matmul, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 

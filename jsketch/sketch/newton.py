@@ -17,18 +17,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
+from jsketch.numerics import inverse_root, lazy_cond, matmul, put, put_if
 
 # A point counts as outside the span of the earlier points if its residual, divided by k(x,x),
 # exceeds LEAST_RESIDUAL and LEAST_EPS machine epsilons. In float32 the second limit is larger.
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512
-
-
-class Rotation(NamedTuple):
-    """A map from old coordinates to new ones."""
-
-    rows: Array  # [M, M], the partial isometry Q in z_new = Q z_old
-    rank: Array  # [] int32, the number of new coordinates; the rows of Q beyond it are zero
 
 
 class Coordinates(NamedTuple):
@@ -49,7 +42,7 @@ def join(
     kernel: Any,
     points: Array,
     state: Any,
-    rotate: Callable[[Any, Rotation], Any],
+    rotate: Callable[[Any, Array], Any],
     joins: Array,
 ) -> Coordinates:
     """The coordinates after a point joins in position `slot`, if `joins` [] is true. If the point
@@ -58,8 +51,8 @@ def join(
     z, diag  [M] and [], the old coordinates of the point, and k(x,x)
     points   [M,d], with the new point in row `slot`; later rows are ignored
     state    arrays in the old coordinates, such as a posterior
-    rotate   rotate(state, rotation) is the same state in new coordinates; the function closes over
-             no array, as `cond_per_run` requires
+    rotate   rotate(state, rows) is the same state in new coordinates z_new = rows z_old, where
+             `rows` [M,M] is a partial isometry, and zero beyond the number of new coordinates
     """
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
@@ -79,30 +72,20 @@ def join(
         rebuilt=joins & ~is_accurate,
     )
 
-    def rebuild(old: Coordinates, args: tuple[Any, Array, Array]) -> Coordinates:
-        kernel, points, slot = args
+    def rebuild(old: Coordinates) -> Coordinates:
         table = kernel.gram(points, points)
-        new_basis, rank = _pivoted_basis(table, slot)
-        rows = matmul_rows(matmul_rows(new_basis, table, rank), old.basis.T, rank)
+        # the root of the points up to the new one, by diagonal pivoting
+        mask = jnp.arange(len(table), dtype=jnp.int32) <= slot
+        new_basis = inverse_root(table, mask).root.T
+        rows = matmul(matmul(new_basis, table), old.basis.T)
         # one Newton-Schulz step towards the nearest partial isometry: no singular value of Q then
         # exceeds 1, so that I - Q Q^T is positive semi-definite, as `rotate` needs
-        rows = 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
-        rotation = Rotation(rows, rank)
-        direction = _new_direction(rotation.rows, matmul(new_basis, table[slot]))
-        dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
+        rows = 1.5 * rows - 0.5 * matmul(matmul(rows, rows.T), rows)
+        direction = _new_direction(rows, matmul(new_basis, table[slot]))
+        dual, state = matmul(direction, new_basis), rotate(old.state, rows)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
-    return cond_per_run(before_rebuild.rebuilt, rebuild, before_rebuild, (kernel, points, slot))
-
-
-def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
-    """(a basis [M,M] of the points up to number `last`, by diagonal pivoting; its rank [] int32).
-    Its columns are in the order of the points, and its rows beyond the rank are zero."""
-    order, root, _ = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
-    # with a transpose of the result, XLA would store the basis by columns and transpose it again
-    # in every step of a stream
-    basis = jnp.zeros_like(root).at[:, order].add(root.T)
-    return basis, basis.any(1).sum(dtype=jnp.int32)
+    return lazy_cond(before_rebuild.rebuilt, rebuild, before_rebuild)
 
 
 def _new_direction(rows: Array, z: Array) -> Array:

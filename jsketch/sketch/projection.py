@@ -18,7 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.types import PRNGKey
 
 

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from scipy import special
 
 from jsketch import checks, struct
-from jsketch.linalg import aligned
+from jsketch.numerics import aligned
 
 MAX_FEATURES = 20_000
 # bounds of standardized inputs: of all together, of each, and of linear features

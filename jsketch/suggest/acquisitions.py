@@ -28,7 +28,7 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.box.acquisition import log_expected_improvement
-from jsketch.linalg import matmul, put
+from jsketch.numerics import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of the draws, for the random failures

@@ -16,7 +16,7 @@ from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.kernels.combined import Operators
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 
 WORD = 16  # bits in a feature
 

@@ -19,7 +19,7 @@ from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
 
 from jsketch.box.acquisition import log_normal_cdf
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, padded_rows
 from jsketch.suggest.model import LARGEST_EXACT, random_rows

@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.kernels.combined import Operators
 from jsketch.kernels.stationary import matern, squared_distances
-from jsketch.linalg import aligned
+from jsketch.numerics import aligned
 from jsketch.suggest.discrete import Tanimoto
 
 KINDS = ("numbers", "category", "bits")

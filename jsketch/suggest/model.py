@@ -25,7 +25,7 @@ from scipy import optimize
 from jsketch import checks, struct
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.show import short_repr
 from jsketch.suggest.data import (
     MIN_VALUES,

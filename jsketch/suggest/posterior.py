@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.sketch import nystrom
 
 BLOCK = 2048  # largest number of candidates in one matrix product of `predict`
@@ -47,8 +47,8 @@ class Posterior:
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T. `linalg.cholesky_inverse` is faster, but takes a
-    second to compile for each size, more than it saves in a few factorizations."""
+    """L^-1 of a positive definite matrix L L^T. `numerics.cholesky_inverse` takes half a second to
+    compile for each size, more than it saves in a few factorizations."""
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     root = lax.linalg.cholesky(matrix)
     return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
@@ -82,7 +82,7 @@ def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
     """As `condition`, with a sketch. `included` [M] marks the inducing points [M,d] in use."""
-    sketch = nystrom.build(kernel, inducing, included)[0]
+    sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
     # a value is multiplied by this factor, so that its noise and error have the variance `ratio`
     factor = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
@@ -170,7 +170,7 @@ def evidence_bound(
     observed = jnp.ones(len(y), bool) if observed is None else observed
     included = jnp.ones(len(points), bool) if included is None else included
     y = jnp.where(observed, y, 0)
-    z = nystrom.features(nystrom.build(kernel, points, included)[0], kernel, x)
+    z = nystrom.features(nystrom.build(kernel, points, included), kernel, x)
     z = jnp.where(observed[:, None], z, 0)
     count = observed.sum().astype(y.dtype)
     spectrum, vectors = jnp.linalg.eigh(matmul(z.T, z))

@@ -1,38 +1,25 @@
 """Tests of the pick that ends a batch, and of residual variances that are exactly zero."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_problems import ARMS, ASK, Problem, assert_near, batch_of, bounds
+from small_problems import ARMS, ASK, KEY, Problem, assert_near, batch_of, bounds
 
-from jsketch.bandits import BBKB
-from jsketch.bandits.batches import adaptive_batch
-from jsketch.bandits.core import widths
-from jsketch.linalg import matmul
-from jsketch.sketch import dictionary as dictionaries
+from jsketch.bandits import widths
+from jsketch.bandits.bbkb import REBUILD
+from jsketch.core import local_rule, posterior, working_set
+from jsketch.results import Result
 
-whitened_features = jax.jit(
-    lambda kernel, state, x: matmul(
-        matmul(kernel.gram(x, state.nystrom.points), state.nystrom.root), state.whiten
-    )
-)
+EMBED = jax.jit(posterior.embed)
 
 
-@functools.partial(jax.jit, static_argnums=5)
-def local_bounds(state, kernel, lam, arms, n_picks, guaranteed):
-    """Local bounds [A] of the first `n_picks` arms. The stored bounds are infinite, so that the
-    bounds of all arms are computed."""
-    statistic = "guaranteed" if guaranteed else "full"
-    bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
-    batch = adaptive_batch.start(state, bandit, state.mean)
-    batch = batch._replace(arms=arms, size=n_picks, local_bound=jnp.full_like(state.mean, jnp.inf))
-    return adaptive_batch.local_bounds(state, bandit, batch)
-
-
-dictionary_of_arms = jax.jit(dictionaries.of_arms, static_argnums=1)
+def local_bounds(p, kernel, lam, x, arms, n_picks, guaranteed):
+    """Local bounds [A] of the first `n_picks` arms. Bounds of at least 1 exceed the ratio 0, so
+    that the bounds of all arms are computed."""
+    batch = working_set.empty(p, p.mean, len(arms))._replace(arms=arms, size=n_picks)
+    before = jnp.ones_like(p.mean)
+    return local_rule.local_bounds(p, kernel, lam, x, batch, before, 0.0, guaranteed)
 
 
 def picks_of(p, ratio, **options):
@@ -76,12 +63,17 @@ def test_a_nan_variance_ends_its_batch(strict):
     """A batch without an end would keep all runs of a vmap from ending."""
     p = Problem(0)
     bandit, state = p.state(max_batch=60, rule="global_local", strict=strict)
-    query = ASK(bandit, state.replace(variance=state.variance.at[3].set(jnp.nan)))
+    broken = state.posterior.replace(variance=state.posterior.variance.at[3].set(jnp.nan))
+    query = ASK(bandit, state.replace(posterior=broken), p.arms, KEY)
     assert 1 <= int(query.size) < 60
 
 
-def test_local_bounds_of_all_arms_are_those_of_lemma_3():
+@pytest.mark.parametrize("chunks", [(1024, 32), (7, 2)], ids=["one_chunk", "chunks"])
+def test_local_bounds_of_all_arms_are_those_of_lemma_3(chunks, monkeypatch):
     """The bound of `guaranteed` sums squares of full or of embedded covariances, the larger sum."""
+    monkeypatch.setattr(local_rule, "ARMS", chunks[0])
+    monkeypatch.setattr(local_rule, "PICKS", chunks[1])
+    program = jax.jit(local_bounds, static_argnums=6)
     n_different = 0
     for seed in range(16):
         p = Problem(seed)
@@ -91,7 +83,8 @@ def test_local_bounds_of_all_arms_are_those_of_lemma_3():
         for guaranteed in (False, True):
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             slots, n_picks = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
-            actual = local_bounds(state, p.kernel, p.lam, slots, n_picks, guaranteed)
+            model = state.posterior, p.kernel, p.lam, p.arms.features
+            actual = program(*model, slots, n_picks, guaranteed)
             assert_near(actual, expected)
         n_different += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert n_different >= 1
@@ -104,13 +97,20 @@ def test_the_variance_of_a_dictionary_arm_is_its_embedded_part():
         p.lam = 1e-9
         p.counts[p.dictionary] += 1
         _, state = p.state()
-        u = np.asarray(whitened_features(p.kernel, state, p.x))[p.dictionary]
-        variance = np.asarray(state.variance)[p.dictionary]
+        u = np.asarray(EMBED(state.posterior, p.kernel, p.x[p.dictionary]))
+        variance = np.asarray(state.posterior.variance)[p.dictionary]
         np.testing.assert_allclose(variance, np.square(u).sum(1), rtol=1e-11)
 
 
 def test_a_dictionary_may_fill_its_capacity():
-    is_member = jnp.arange(12) % 3 == 0
-    for capacity, overflow in ((4, False), (3, True)):
-        dictionary, overflows = dictionary_of_arms(is_member, capacity)
-        assert bool(overflows) == overflow and int(dictionary.size) == min(4, capacity)
+    p = Problem(0)
+    for size, expected in ((6, Result.RUNNING), (5, Result.CAPACITY_EXCEEDED)):
+        bandit, state = p.state(dictionary=np.arange(6))
+        rebuilt = state.replace(due=jnp.asarray(REBUILD, jnp.int32))
+        small = bandit.resize(rebuilt, p.arms, size)
+        new, result = bandit.refresh(small, p.arms, KEY)
+        assert int(result) == expected and bool(new.stale) == (expected != Result.RUNNING)
+        assert int(new.dictionary_size) == 6
+        if expected == Result.RUNNING:
+            assert_near(new.posterior.mean, state.posterior.mean)
+            assert_near(new.posterior.variance, state.posterior.variance)

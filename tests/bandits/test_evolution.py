@@ -59,8 +59,9 @@ def test_mutations_are_uniform_and_ignore_padding():
     implementation fails with probability 2e-4."""
     table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
     bandit = RegularizedEvolution(table, population=2, sample=2)
-    state = bandit.init(small_problem().arms, KEY)
+    arms = small_problem().arms
+    state = bandit.init(arms, KEY)
     state = state.replace(count=jnp.asarray(2, jnp.int32))
-    picks = jax.vmap(lambda key: bandit.ask(state, key).index[0])(jax.random.split(KEY, 4000))
+    picks = jax.vmap(lambda key: bandit.ask(state, arms, key).index[0])(jax.random.split(KEY, 4000))
     counts = np.bincount(picks, minlength=81)[[4, 7, 9]]
     assert counts.sum() == 4000 and (np.abs(counts - 4000 / 3) < 4 * np.sqrt(4000 * 2 / 9)).all()

@@ -9,7 +9,11 @@ from small_problems import INIT, KEY, Problem
 
 from jsketch import Arms, Query
 from jsketch.bandits import FixedBKB, history
-from jsketch.bandits.batches import fixed_set
+from jsketch.core import conditioned
+
+
+def query_of(arms):
+    return Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
 
 
 def bandit_and_state(p, **options):
@@ -22,8 +26,9 @@ def oracle_picks(bandit, state, p, pending, n_picks, free=None):
     """The arms of largest mean + width * deviation, picked one after the other. The variances are
     those of the dense covariance after the pending pulls and the earlier picks. With `free` [A]
     only free arms are picked, each of them once, and the array is updated in place."""
-    mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
-    full = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[1]
+    mean, width = np.asarray(state.posterior.mean), float(bandit.confidence_width(state, Arms(p.x)))
+    dictionary = np.flatnonzero(state.inducing)
+    full = oracles.sketched(p.gram, dictionary, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
     for _ in range(n_picks):
         counts = np.bincount(np.array(pulls, int), minlength=len(full))
@@ -40,9 +45,9 @@ def oracle_picks(bandit, state, p, pending, n_picks, free=None):
 @pytest.fixture(params=[(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
     """The compiled `ask`, with one large working set or with several small ones."""
-    monkeypatch.setattr(fixed_set, "SIZE", request.param[0])
-    monkeypatch.setattr(fixed_set, "PICKS", request.param[1])
-    return jax.jit(lambda bandit, state: bandit.ask(state, KEY))
+    monkeypatch.setattr(conditioned, "SIZE", request.param[0])
+    monkeypatch.setattr(conditioned, "PICKS", request.param[1])
+    return jax.jit(lambda bandit, state, x: bandit.ask(state, Arms(x), KEY))
 
 
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
@@ -51,14 +56,13 @@ def test_picks_are_those_of_the_dense_posterior(ask, pending):
     variances and leave means unchanged."""
     for seed in range(6):
         p = Problem(seed)
-        bandit, state = bandit_and_state(p)
-        mean = np.asarray(state.mean)
+        bandit, state = bandit_and_state(p, qbar=0.3)
+        mean = np.asarray(state.posterior.mean)
         if pending:
-            query = Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
-            state = bandit.pend(state, query)
+            state = bandit.pend(state, Arms(p.x), query_of(pending))
         expected = oracle_picks(bandit, state, p, pending, 8)
-        np.testing.assert_array_equal(ask(bandit, state).index, expected)
-        np.testing.assert_array_equal(state.mean, mean)
+        np.testing.assert_array_equal(ask(bandit, state, p.x).index, expected)
+        np.testing.assert_array_equal(state.posterior.mean, mean)
 
 
 def test_no_arm_is_picked_twice(ask):
@@ -66,27 +70,60 @@ def test_no_arm_is_picked_twice(ask):
     p = Problem(1)
     bandit, state = bandit_and_state(p, repeat=False)
     pending = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
-    state = bandit.pend(state, Query(jnp.asarray([pending], jnp.int32), jnp.ones(1, bool)))
+    waiting = bandit.pend(state, Arms(p.x), query_of([pending]))
     free = np.asarray(p.counts) == 0
     free[pending] = False
-    expected = oracle_picks(bandit, state, p, [pending], min(8, free.sum()), free)
-    query = ask(bandit, state)
+    expected = oracle_picks(bandit, waiting, p, [pending], min(8, free.sum()), free)
+    query = ask(bandit, waiting, p.x)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(expected)], expected)
     # fewer free arms than a batch has
-    state = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
-    state = state.replace(pending=jnp.zeros_like(state.pending))
-    n_free = int((state.pull_counts == 0).sum())
-    query = ask(bandit, state)
-    assert n_free < 8 and int(query.size) == n_free
-    assert len(set(np.asarray(query.index)[:n_free].tolist())) == n_free
+    left = np.flatnonzero(~np.asarray(state.tried))[:3]
+    state = state.replace(tried=jnp.ones_like(state.tried).at[left].set(False))
+    query = ask(bandit, state, p.x)
+    assert int(query.size) == 3 == int(bandit.remaining(state, Arms(p.x)))
+    assert sorted(np.asarray(query.index)[:3].tolist()) == left.tolist()
 
 
 def test_an_arm_whose_evaluations_failed_is_not_picked_again():
     p = Problem(1)
-    domain = Arms(jnp.asarray(p.x[:5]))
-    data = history.of_evaluations(domain, [0, 1, 1, 2, 2], [1.0, np.nan, 2.0, np.nan, np.nan])
+    arms = Arms(jnp.asarray(p.x[:5]))
+    data = history.of_evaluations(arms, [0, 1, 1, 2, 2], [1.0, np.nan, 2.0, np.nan, np.nan])
     bandit = FixedBKB(p.kernel, p.lam, batch=4, capacity=8, repeat=False)
-    state = bandit.init(domain, KEY, data=data)
-    query = bandit.ask(state, KEY)
-    assert int(bandit.remaining(state)) == 2
+    state = bandit.init(arms, KEY, data=data)
+    query = bandit.ask(state, arms, KEY)
+    assert int(bandit.remaining(state, arms)) == 2
     assert set(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == {3, 4}
+
+
+def test_the_first_pick_is_a_random_arm_that_may_be_picked():
+    """All evaluations so far failed, and three arms are left."""
+    p = Problem(1)
+    arms, failed = Arms(jnp.asarray(p.x)), [i for i in range(len(p.x)) if i not in (4, 11, 23)]
+    bandit = FixedBKB(p.kernel, p.lam, batch=2, capacity=8, repeat=False)
+    nothing = history.of_evaluations(arms, failed, np.full(len(failed), np.nan))
+    state = bandit.init(arms, KEY, data=nothing)
+    ask = jax.jit(lambda key: bandit.ask(state, arms, key))
+    queries = [ask(key) for key in jax.random.split(KEY, 40)]
+    assert {int(query.index[0]) for query in queries} == {4, 11, 23}
+    assert all(int(query.size) == 2 and query.index[0] != query.index[1] for query in queries)
+
+
+def test_too_many_pending_arms_are_refused_or_give_an_empty_batch():
+    """`pend` raises an error, or, traced, the batches are empty until few enough are pending."""
+    p = Problem(1)
+    arms, (bandit, state) = Arms(jnp.asarray(p.x)), bandit_and_state(p)
+    waiting = query_of(range(9))
+    with pytest.raises(ValueError, match="9 distinct arms would be pending, max_pending is 8"):
+        bandit.pend(state, arms, waiting)
+
+    @jax.jit
+    def sizes(state):
+        full = bandit.pend(state, arms, waiting)
+        y = jnp.where(jnp.arange(9) == 4, 0.5, jnp.nan)
+        after, _ = bandit.tell(full, arms, waiting.replace(mask=jnp.isfinite(y)), y, KEY)
+        queries = bandit.ask(full, arms, KEY), bandit.ask(after, arms, KEY)
+        return *(query.size for query in queries), after.pending
+
+    empty, full, pending = sizes(state)
+    assert int(empty) == 0 and int(full) == 8
+    np.testing.assert_array_equal(np.flatnonzero(pending), [0, 1, 2, 3, 5, 6, 7, 8])

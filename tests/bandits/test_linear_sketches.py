@@ -14,8 +14,8 @@ from jsketch import Query, kernels, problems
 from jsketch.bandits import GPUCB, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
-from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
+from jsketch.numerics import matmul
 from jsketch.sketch import projection
 
 HORIZON, LAM, DIMENSION = 30, 0.05, 6
@@ -95,15 +95,13 @@ def linear_ucb_run():
 )
 def test_sketches_of_full_rank_have_the_picks_of_linear_ucb(kind, size):
     """SOFUL has a direction or more for each dimension, and CBRAP projects by a rotation."""
-    bandit, exact, arms = kind(**COMMON, size=size), linear_ucb_run(), linear_problem().arms
+    bandit, exact = kind(**COMMON, size=size), linear_ucb_run()
+    progress = start(bandit, linear_problem(), KEY, HORIZON)
     if kind is CBRAP:
         rotation = jnp.linalg.qr(jax.random.normal(KEY, (DIMENSION, DIMENSION)))[0]
-        features = matmul(arms.features, rotation)
-        state = feature_posterior.start(bandit.regularization, arms, KEY, features)
-    else:
-        state = bandit.init(arms, KEY)
-    state = state.replace(first_arm=exact.trace.arm[0], domain=None)
-    progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
+        features = matmul(linear_problem().arms.features, rotation)
+        state = feature_posterior.start(bandit.regularization, features)
+        progress = progress.replace(state=state)
     run = ROLLOUT(bandit, linear_problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
@@ -126,37 +124,38 @@ def test_soful_samples_have_the_moments_of_the_posterior():
     """4,000 draws of 8 arms have the mean and covariance of a dense posterior: `check_law` compares
     44 entries, and a correct sampler fails with probability 3e-4."""
     bandit = BANDITS["soful_ts"].replace(scale=0.7)
-    state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
-    draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))
+    arms, state = linear_problem().arms, run_of("soful_ts").state
+    draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, arms, key)[:8]))
     draws = np.asarray(draw(jax.random.split(KEY, 4000)))
-    x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
+    x, s = np.asarray(arms.features[:8]), state.sketch
     sketched = (s.directions.T * s.energies[None, :]) @ s.directions
     inverse = np.linalg.inv(LAM * np.eye(DIMENSION) + sketched)
-    covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
+    covariance = x @ inverse @ x.T * float(bandit.confidence_width(state, arms)) ** 2
     oracles.check_law(draws, x @ inverse @ state.moment, covariance)
 
 
 @each
 def test_a_batch_gives_the_state_of_its_single_evaluations(name):
-    bandit = BANDITS[name]
-    state = bandit.init(linear_problem().arms, KEY)
+    bandit, arms = BANDITS[name], linear_problem().arms
+    state = bandit.init(arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
     y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
-    batch_state, info = TELL(bandit, state, several, y, KEY)
+    batch_state, info = TELL(bandit, state, arms, several, y, KEY)
     for arm, reward in ((3, 0.5), (3, -0.2)):
         one = Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
-        state, _ = TELL(bandit, state, one, jnp.array([reward]), KEY)
+        state, _ = TELL(bandit, state, arms, one, jnp.array([reward]), KEY)
     assert int(info.observed) == 2 and int(info.batch_size) == 3
     chex.assert_trees_all_close(batch_state, state, rtol=1e-7, atol=1e-10)
 
 
 def test_the_width_of_soful_paper_is_that_of_its_theorem():
     """Theorem 1 of Kuzborskij et al. in NumPy, for a sketch whose `shrunk` is positive."""
-    state = run_of("soful_paper").state
+    arms, state = linear_problem().arms, run_of("soful_paper").state
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM
-    radicand = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
+    prior_variance = float(np.square(arms.features).sum(1).max())
+    radicand = 3 * np.log(1 + HORIZON * prior_variance / (3 * LAM)) + 2 * np.log(10)
     radicand += DIMENSION * np.log(ratio)
     width = 0.1 * np.sqrt(radicand) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
     assert ratio > 2
-    assert float(BANDITS["soful_paper"].confidence_width(state)) == pytest.approx(width)
+    assert float(BANDITS["soful_paper"].confidence_width(state, arms)) == pytest.approx(width)

@@ -10,6 +10,7 @@ from small_problems import KEY, TELL
 from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB, widths
 from jsketch.contrib import partition
+from jsketch.results import Result
 
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
@@ -31,9 +32,10 @@ def test_point_bbkb_with_fixed_candidates_is_bkb():
         **OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code, ratio=1.0, max_batch=2, max_history=32
     )
     arms_state, points_state = bkb.init(arms, KEY), point_bbkb.init(2, KEY)
-    tell = jax.jit(lambda state, query, y: bkb.tell(state, query, y, KEY))
+    tell = jax.jit(lambda state, query, y: bkb.tell(state, arms, query, y, KEY))
+    ask = jax.jit(lambda state: bkb.ask(state, arms, KEY))
     for t in range(25):
-        query = bkb.ask(arms_state, KEY)
+        query = ask(arms_state)
         arm = int(query.index[0])
         if t:
             assert int(CHOOSE(point_bbkb, points_state, KEY, arms.features)) == arm
@@ -42,7 +44,13 @@ def test_point_bbkb_with_fixed_candidates_is_bkb():
         points_state = PULL(point_bbkb, points_state, arms.features[arm])
         assert bool(point_bbkb.ends(points_state))
         points_state, info = TELL(point_bbkb, points_state, jnp.array([y, np.nan]), KEY)
-        assert int(info.observed) == 1 and not bool(info.overflow) and not bool(info.truncated)
+        assert int(info.observed) == 1 and int(info.result) == Result.RUNNING
+    # a repeated point is one arm, whose evaluations its first slot counts
+    pulls = np.asarray(arms_state.counts)
+    assert pulls.max() > 1
+    np.testing.assert_array_equal(
+        np.sort(points_state.counts[points_state.counts > 0]), np.sort(pulls[pulls > 0])
+    )
 
 
 def test_batches_and_posterior_with_changing_contexts_are_exact():
@@ -69,7 +77,7 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
             y[0] = np.nan
         rewards = jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan)))
         state, info = TELL(bandit, state, rewards, KEY)
-        assert bool(info.truncated) == (bound <= 40.0) and not bool(info.overflow)
+        assert int(info.batch_size) == len(batch) and int(info.result) == Result.RUNNING
         xs, ys, batch_sizes = [*xs, *batch], [*ys, *y], [*batch_sizes, len(batch)]
     assert max(batch_sizes) > 1
     new_points = random.uniform(0, 1, (10, 2))
@@ -98,17 +106,42 @@ def test_maximise_reaches_the_largest_score_of_a_fine_grid():
 
 
 def test_growing_and_extending_leave_the_posterior_unchanged():
-    bandit = PointBBKB(**OPTIONS, ratio=1e9, max_batch=8, max_history=8)
+    """The batch that grows is unfinished."""
+    bandit = PointBBKB(**OPTIONS, ratio=1e9, max_batch=8, max_history=12)
     state = bandit.init(2, KEY)
     for x in X[:8]:
         state = PULL(bandit, state, jnp.asarray(x))
     with pytest.raises(ValueError, match="the batch or the history is full"):
         bandit.pull(state, jnp.asarray(X[8]))
     state, _ = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
+    for x in X[8:11]:
+        state = PULL(bandit, state, jnp.asarray(x))
     larger = bandit.extend(bandit.grow(state, 48), 20)
+    assert (larger.capacity, len(larger.history)) == (48, 20)
     for before, after in zip(bandit.posterior(state, X), bandit.posterior(larger, X), strict=True):
-        np.testing.assert_allclose(after, before, atol=1e-10)
-    assert int(bandit.pull(larger, jnp.asarray(X[8])).batch_size) == 1
+        np.testing.assert_allclose(after, before, atol=1e-9)
+    assert float(larger.bound) == pytest.approx(float(state.bound), rel=1e-9)
+    assert int(bandit.pull(larger, jnp.asarray(X[11])).batch_size) == 4
+
+
+def test_growing_completes_a_batch_that_exceeded_the_capacity():
+    small = PointBBKB(**OPTIONS | dict(capacity=4), qbar=KEEP_ALL, ratio=1e9, max_batch=8)
+    states = []
+    for bandit in (small, small.replace(capacity=16)):
+        state = bandit.init(2, KEY)
+        for x in X[:8]:
+            state = PULL(bandit, state, jnp.asarray(x))
+        state, info = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
+        states.append((state, Result(int(info.result))))
+    (incomplete, exceeded), (state, running) = states
+    assert (exceeded, running) == (Result.CAPACITY_EXCEEDED, Result.RUNNING)
+    assert bool(incomplete.stale)
+    completed = small.grow(incomplete, 16)
+    assert not bool(completed.stale) and int(completed.dictionary_size) == 8
+    for expected, found in zip(
+        small.posterior(state, X), small.posterior(completed, X), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_partition_search_covers_the_box_and_reduces_the_regret():
@@ -127,14 +160,14 @@ def test_partition_search_covers_the_box_and_reduces_the_regret():
             state = bandit.pull(state, x)
             y = jnp.sin(2 * x[0]) - (x[1] - 0.3) ** 2
             state, info = bandit.tell(state, y[None], jax.random.fold_in(key, i))
-            return (state, cells), (x, y, spread, info.overflow, cells.used)
+            return (state, cells), (x, y, spread, info.result, cells.used)
 
         start = (bandit.init(2, key), partition.single_cell(box, 600))
         return jax.lax.scan(step, start, jnp.arange(45))
 
-    (_, cells), (xs, ys, spread, overflow, sizes) = run(KEY)
+    (_, cells), (xs, ys, spread, results, sizes) = run(KEY)
     used = int(cells.used)
-    assert not overflow.any() and not bool(cells.full)
+    assert not results.any() and not bool(cells.full)
     assert 3 < used <= 600 and (np.diff(sizes) >= 0).all()
     volume = jnp.prod(2 * cells.half[:used], 1).sum()
     assert float(volume) == pytest.approx(3.0, rel=1e-12)

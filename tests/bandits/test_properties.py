@@ -6,20 +6,24 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
 from compiled import default_flags_jit
-from rows import by_name, check_refusals
+from rows import by_name
+from small_problems import ASK, INIT, TELL, WIDTH, Problem
 
-from jsketch import Arms, Query, loops
-from jsketch.bandits.batches import adaptive_batch
+from jsketch import kernels, loops, problems
+from jsketch.bandits import BBKB, Draw, Extend
+from jsketch.core import working_set
+from jsketch.results import Result
 from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
-KEYS = jax.random.split(jax.random.key(5), 3)
+KEYS = jax.random.split(jax.random.key(5), 7)
 # tests that take long run with few algorithms; -m slow runs them with all
 FEW_CASES = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
-FEWER_CASES = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
+FEWER_CASES = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local", "bbkb_extended"}
 GROWING_CASES = [name for name in CASES if "capacity" in CASES[name].__dataclass_fields__]
 # the tests of batches, of widths, of the authors' vectors and tests/contrib run these rows, which
 # share the loop and most of their code with other rows
@@ -34,6 +38,7 @@ pytestmark = [
 ]
 
 each = by_name(CASES, VARIANTS)
+ARMS = problem(jnp.zeros(()).dtype).arms
 
 
 class Cache:
@@ -44,11 +49,11 @@ class Cache:
         self.rollout_with_default_flags = default_flags_jit(
             loops.rollout, static_argnames="horizon"
         )
-        self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
-        self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
-        self.vmapped = jax.jit(
-            jax.vmap(lambda bandit, key: loops.rollout(bandit, problem(), key, HORIZON))
-        )
+        # a program for a CPU, and one for an accelerator
+        self.vmapped = [
+            jax.jit(jax.vmap(lambda bandit, key: loops.rollout(bandit, problem(), key, HORIZON)))
+            for _ in range(2)
+        ]
         self.runs = {}
 
     def run(self, name):
@@ -58,8 +63,8 @@ class Cache:
 
     def midway(self, name):
         """A bandit, its state in the middle of a run, and a query with rewards."""
-        state = self.run(name).state.replace(domain=problem().arms)
-        query = self.ask(CASES[name], state, KEY)
+        state = self.run(name).state
+        query = ASK(CASES[name], state, ARMS, KEY)
         y = jnp.where(query.mask, problem().mean_reward[query.index], jnp.nan)
         return CASES[name], state, query, y
 
@@ -96,19 +101,20 @@ def test_default_compiler_flags_give_the_same_run(cache, name):
 @by_name(CASES, CASES.keys() - {"gp_bucb", "bbkb_global_local"})
 def test_compiled_and_eager_calls_agree(cache, name):
     bandit, state, query, y = cache.midway(name)
-    chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
-    eager = bandit.tell(state, query, y, KEY)
-    compiled = cache.tell(bandit, state, query, y, KEY)
+    chex.assert_trees_all_equal(bandit.ask(state, ARMS, KEY), query)
+    eager = bandit.tell(state, ARMS, query, y, KEY)
+    compiled = TELL(bandit, state, ARMS, query, y, KEY)
     chex.assert_trees_all_close(eager, compiled, rtol=1e-7, atol=1e-9)
 
 
 @by_name(CASES, CASES.keys() - FEWER_CASES | {"eps_greedy"})
-def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name):
-    """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
+def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name, accelerator):
+    """Seven runs differ in their seed, and an eighth run in every number of the algorithm. A CPU
+    computes the runs of a vmap one after the other, and an accelerator all of them together."""
     changed = jax.tree.map(scale_float, CASES[name])
-    bandits, keys = [CASES[name]] * 3 + [changed], [*KEYS, KEY]
+    bandits, keys = [CASES[name]] * 7 + [changed], [*KEYS, KEY]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *bandits)
-    vmapped_runs = cache.vmapped(stacked, jnp.stack(keys))
+    vmapped_runs = cache.vmapped[accelerator](stacked, jnp.stack(keys))
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
         single_run = cache.rollout(bandit, problem(), key, HORIZON)
         np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
@@ -140,25 +146,25 @@ def replay_rewards(start=0):
 
 @by_name(CASES, CASES.keys() - FEW_CASES)
 def test_drive_has_the_picks_of_run_and_resumes(cache, name):
-    bandit, arms = CASES[name], problem().arms
-    full_run = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
+    bandit = CASES[name]
+    full_run = loops.drive(bandit, replay_rewards(), ARMS, KEY, HORIZON)
     np.testing.assert_array_equal(full_run.x, cache.run(name).trace.arm)
     np.testing.assert_allclose(full_run.y, cache.run(name).trace.reward, atol=1e-12)
     # a horizon within a batch would truncate the batch, so that the first part ends with a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
-    first_part = loops.drive(bandit, replay_rewards(), arms, KEY, stop)
-    resumed = loops.drive(bandit, replay_rewards(stop), arms, KEY, HORIZON, state=first_part)
+    first_part = loops.drive(bandit, replay_rewards(), ARMS, KEY, stop)
+    resumed = loops.drive(bandit, replay_rewards(stop), ARMS, KEY, HORIZON, state=first_part)
     np.testing.assert_array_equal(resumed.x, full_run.x)
 
 
 @each
 def test_asking_twice_gives_the_same_batch_and_a_limit_shortens_it(cache, name):
     bandit, state, query, _ = cache.midway(name)
-    chex.assert_trees_all_equal(cache.ask(bandit, state, KEY), query)
+    chex.assert_trees_all_equal(ASK(bandit, state, ARMS, KEY), query)
     size = int(query.size)
     for limit in {1, max(size - 1, 1)}:
-        cut = cache.ask(bandit, state, KEY, jnp.asarray(limit))
+        cut = ASK(bandit, state, ARMS, KEY, jnp.asarray(limit))
         assert int(cut.size) == limit
         np.testing.assert_array_equal(cut.index[:limit], query.index[:limit])
 
@@ -177,59 +183,82 @@ def test_other_numbers_compile_nothing(cache, name):
 
 @by_name(GROWING_CASES, CASES.keys() - FEWER_CASES | {"bbkb_global_local"})
 def test_capacity_changes_no_pick(cache, name):
-    """A round that overflows leaves the state unchanged."""
-    small_bandit = CASES[name].replace(capacity=SMALL_CAPACITY)
+    """A run ends where its capacity is exceeded, and a larger one continues it."""
+    large_bandit = CASES[name]
+    small_bandit = large_bandit.replace(capacity=SMALL_CAPACITY)
     stuck_run = cache.rollout(small_bandit, problem(), KEY, HORIZON)
-    assert bool(stuck_run.overflow) and 0 < int(stuck_run.t) < HORIZON
-    grown_run = loops.run(small_bandit, problem(), KEY, HORIZON)
+    assert int(stuck_run.result) == Result.CAPACITY_EXCEEDED and 0 < int(stuck_run.t) < HORIZON
+    # from a given state a run begins with the capacity of this state
+    init_key = loops.rollouts.Roots(*jax.random.split(KEY, 4)).init
+    small_state = small_bandit.init(ARMS, init_key, horizon=HORIZON)
+    grown_run = loops.run(small_bandit, problem(), KEY, HORIZON, states=[small_state])
     np.testing.assert_array_equal(grown_run.trace.arm, cache.run(name).trace.arm)
-    assert grown_run.capacity > SMALL_CAPACITY and grown_run.capacity != CASES[name].capacity
-    state = stuck_run.state.replace(domain=problem().arms)
-    query = cache.ask(small_bandit, state, KEY)
-    y = problem().mean_reward[query.index]
-    new, info = cache.tell(small_bandit, state, query, y, jax.random.fold_in(KEY, 1))
-    if bool(info.overflow):
-        chex.assert_trees_all_equal(new, state)
-    else:
-        assert int(info.dictionary_size) <= SMALL_CAPACITY
+    assert grown_run.capacity > SMALL_CAPACITY and grown_run.capacity != large_bandit.capacity
+    state = stuck_run.state
+    if not hasattr(large_bandit, "refresh"):  # the round is not applied, and is to be repeated
+        query = ASK(small_bandit, state, ARMS, KEY)
+        y = problem().mean_reward[query.index]
+        new, info = TELL(small_bandit, state, ARMS, query, y, jax.random.fold_in(KEY, 1))
+        if int(info.result) == Result.CAPACITY_EXCEEDED:
+            chex.assert_trees_all_equal(new, state)
+        else:
+            assert int(info.dictionary_size) <= SMALL_CAPACITY
+        return
+    # the round is applied, and `grow` completes the state
+    assert bool(state.stale) and int(state.dictionary_size) > SMALL_CAPACITY
+    grown = large_bandit.grow(state, ARMS, large_bandit.capacity)
+    expected = cache.rollout(large_bandit, problem(), KEY, HORIZON, until=stuck_run.t).state
+    assert not bool(grown.stale)
+    np.testing.assert_array_equal(grown.inducing, expected.inducing)
+    np.testing.assert_array_equal(grown.counts, expected.counts)
+    np.testing.assert_allclose(grown.posterior.mean, expected.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(grown.posterior.variance, expected.posterior.variance, rtol=1e-7)
+    np.testing.assert_allclose(grown.information, expected.information, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dictionary", [Draw(), Extend()], ids=["draw", "extend"])
+def test_a_run_that_grows_several_times_has_the_picks_of_a_large_one(dictionary):
+    """The capacity grows from 4 to 112."""
+    x = jax.random.uniform(jax.random.key(2), (150, 2))
+    large_problem = problems.finite_arms(x, jnp.sin(9 * x[:, 0]) * jnp.cos(7 * x[:, 1]), 0.1)
+    options = dict(qbar=8.0, max_batch=16, dictionary=dictionary)
+    bandit = BBKB(kernels.Gaussian(0.15), 0.01, capacity=4, **options)
+    small = bandit.init(large_problem.arms, KEY)
+    grown = loops.run(bandit, large_problem, KEY, 150, states=[small])
+    large = loops.run(bandit.replace(capacity=150), large_problem, KEY, 150)
+    assert grown.capacity == 112 and large.capacity == 150
+    np.testing.assert_array_equal(grown.trace.arm, large.trace.arm)
+    np.testing.assert_array_equal(grown.trace.round, large.trace.round)
+    np.testing.assert_array_equal(grown.trace.dictionary_size, large.trace.dictionary_size)
 
 
 @each
 def test_failures_change_no_posterior(cache, name):
+    """A sketched posterior may have a new dictionary after failures, but no new evaluation."""
     bandit, state, query, y = cache.midway(name)
-    new, info = cache.tell(bandit, state, query, jnp.full_like(y, jnp.nan), KEY)
-    assert int(info.observed) == 0 and not bool(info.nonfinite)
-    for field in ("pull_counts", "reward_sums", "count", "posterior", "sketch", "moment"):
+    new, info = TELL(bandit, state, ARMS, query, jnp.full_like(y, jnp.nan), KEY)
+    assert int(info.observed) == 0 and int(info.result) == Result.RUNNING
+    fields = {"counts", "sums", "information", "count", "sketch", "moment"}
+    if not hasattr(state, "inducing"):
+        fields |= {"posterior"}
+    for field in fields:
         if hasattr(state, field):
             chex.assert_trees_all_equal(getattr(new, field), getattr(state, field))
 
 
 @each
-def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
-    """Infinite rewards and traced arms that do not exist are flagged; failures (NaN) are not."""
+def test_wrong_rewards_have_the_effect_of_masked_slots(cache, name):
+    """Infinite rewards end a run; failures (NaN) do not."""
     bandit, state, query, y = cache.midway(name)
     shorter = query.replace(mask=query.mask.at[0].set(False))
-    masked, info = cache.tell(bandit, state, shorter, y, KEY)
+    masked, info = TELL(bandit, state, ARMS, shorter, y, KEY)
     assert int(info.observed) == int(query.size) - 1
     chex.assert_tree_all_finite(masked)
-    contents = [(None, jnp.nan), (None, jnp.inf), (60, 0.0), (5000, 0.0), (-1, 0.0)]
-    for arm, reward in contents:
-        index = query.index if arm is None else query.index.at[0].set(arm)
-        wrong = query.replace(index=index)
-        new, info = cache.tell(bandit, state, wrong, y.at[0].set(reward), KEY)
-        assert bool(info.nonfinite) == (not np.isnan(reward))
+    for reward in (jnp.nan, jnp.inf, -jnp.inf):
+        new, info = TELL(bandit, state, ARMS, query, y.at[0].set(reward), KEY)
+        assert (int(info.result) == Result.NOT_FINITE) == (not np.isnan(reward))
         assert int(info.observed) == int(query.size) - 1
         chex.assert_trees_all_equal(new, masked)
-
-
-@each
-def test_an_arm_out_of_range_is_refused(cache, name):
-    bandit, state = CASES[name], cache.run(name).state.replace(domain=problem().arms)
-    for arm in (60, 5000, -1):
-        query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
-        calls = [lambda q=query: bandit.tell(state, q, jnp.zeros(2), KEY)]
-        calls += [lambda q=query: bandit.pend(state, q)] * hasattr(bandit, "pend")
-        check_refusals((call, f"contains arm {arm}; the arms are 0 to 59") for call in calls)
 
 
 @pytest.mark.float32(only=True)
@@ -244,48 +273,77 @@ def test_runs_in_float32_stay_finite(name):
     assert not hasattr(state, "variance") or float(state.variance.min()) >= 0
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("size", "max_picks"), [(16, 256), (3, 2)])
-def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, max_picks):
-    """THEORY 5.7: lazy and swept picks are equal on 64 problems that have every arm twice, except
-    that an arm may be replaced by its duplicate. `size` and `max_picks` give one working set
-    or several small ones."""
-    monkeypatch.setattr(adaptive_batch, "SIZE", size)
-    monkeypatch.setattr(adaptive_batch, "PICKS", max_picks)
+def oracle_batch(p, width, ratio, most):
+    """The picks of a batch by dense matrices: the scores of all arms are updated after every pick,
+    and the batch ends with the pick whose bound exceeds the ratio (Lemma 1)."""
+    mean, full, embedded, _, _ = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
+    variance = np.diag(full)
+    residual, bound, picks = variance - np.diag(embedded), 1.0, []
+    while len(picks) < most and bound <= ratio:
+        scores = mean + width * np.sqrt(residual + np.maximum(np.diag(embedded), 0))
+        picks.append(int(np.argmax(scores)))
+        bound += variance[picks[-1]]
+        column = embedded[:, picks[-1]]
+        embedded = embedded - np.outer(column, column) / (1 + column[picks[-1]])
+    return picks
 
-    def lazy_and_swept_queries(key):
-        x_key, y_key = jax.random.split(key)
-        # arms i and i + 20 are equal
-        x = jnp.tile(jax.random.uniform(x_key, (20, 2)), (2, 1))
-        y = jnp.tile(jax.random.normal(y_key, (20,)), 2)
-        queries = []
-        for lazy in (True, False):
-            bandit = CASES["bbkb_global"].replace(lazy=lazy, ratio=6.0, max_batch=40)
-            counts = (jnp.arange(40) % 3).astype(x.dtype)
-            state = bandit.init(Arms(x), key, data=Evaluations(counts, counts * y))
-            queries.append(bandit.ask(state, key))
-        return queries
 
-    lazy, swept = jax.jit(jax.vmap(lazy_and_swept_queries))(jax.random.split(jax.random.key(1), 64))
-    np.testing.assert_array_equal(lazy.mask, swept.mask)
-    np.testing.assert_array_equal(lazy.index % 20, swept.index % 20)
-    assert int(lazy.mask.sum(1).min()) > 1
+@pytest.fixture(params=[(16, 256), (3, 2)], ids=["one_set", "several_sets"])
+def ask(request, monkeypatch):
+    """The compiled `ask`, with one working set or with several small ones."""
+    monkeypatch.setattr(working_set, "SIZE", request.param[0])
+    monkeypatch.setattr(working_set, "PICKS", request.param[1])
+    return jax.jit(lambda bandit, state, arms: bandit.ask(state, arms, KEY))
+
+
+def test_picks_are_those_of_scores_updated_after_every_pick(ask):
+    """THEORY 5.7, for dictionaries of pulled and of other arms."""
+    longest = 0
+    for seed in range(24):
+        p = Problem(seed)
+        bandit, state = p.state(ratio=6.0, max_batch=40)
+        query = ask(bandit, state, p.arms)
+        expected = oracle_batch(p, float(WIDTH(bandit, state, p.arms)), 6.0, 40)
+        np.testing.assert_array_equal(np.asarray(query.index)[np.asarray(query.mask)], expected)
+        longest = max(longest, len(expected))
+    assert longest > 20
+
+
+def test_picks_are_those_of_updated_scores_with_ties(ask):
+    """Arms i and i + 20 are equal, and a pick may be replaced by its duplicate."""
+    shortest = 40
+    for seed in range(64):
+        p = Problem(seed)
+        random = np.random.default_rng([seed, 1])
+        p.x, y = np.tile(random.uniform(size=(20, 2)), (2, 1)), random.standard_normal(20)
+        p.counts = np.arange(40.0) % 3
+        p.sums, p.lam, p.lengthscale = p.counts * np.tile(y, 2), 0.01, 0.5
+        p.gram = oracles.gaussian(p.x, p.x, 0.5)
+        p.dictionary = np.flatnonzero(p.counts)
+        bandit = CASES["bbkb_global"].replace(ratio=6.0, max_batch=40)
+        state = INIT(bandit, p.x, p.counts, p.sums)
+        query = ask(bandit, state, p.arms)
+        expected = np.array(oracle_batch(p, float(WIDTH(bandit, state, p.arms)), 6.0, 40))
+        picks = np.asarray(query.index)[np.asarray(query.mask)]
+        np.testing.assert_array_equal(picks % 20, expected % 20)
+        shortest = min(shortest, len(picks))
+    assert shortest > 1
 
 
 def test_runs_start_from_given_states():
-    """Both strategies start from states after past evaluations. These states stay usable."""
+    """States after past evaluations stay usable, and several runs are those of single keys."""
     counts = np.arange(60) % 2
     # the capacity to which runs above grow, so that JAX reuses their programs
     bandit = CASES["fixed_bkb"].replace(capacity=32)
     data = Evaluations(counts, counts * 0.1)
-    init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))
-    warm_states = [init(key) for key in KEYS]
-    runs = [
-        loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm_states)
-        for s in ("map", "vmap")
-    ]
-    np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
-    np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + HORIZON)
-    assert float(warm_states[0].pull_counts.sum()) == counts.sum()
+    init = jax.jit(lambda key: bandit.init(ARMS, key, data=data))
+    keys = KEYS[:3]
+    warm_states = [init(key) for key in keys]
+    together = loops.run(bandit, problem(), keys, HORIZON, states=warm_states)
+    for row, (key, state) in enumerate(zip(keys, warm_states, strict=True)):
+        alone = loops.run(bandit, problem(), key, HORIZON, states=[state])
+        np.testing.assert_array_equal(together.trace.arm[row], alone.trace.arm)
+    np.testing.assert_allclose(together.state.counts.sum(1), counts.sum() + HORIZON)
+    assert float(warm_states[0].counts.sum()) == counts.sum()
     with pytest.raises(ValueError, match="one for each key"):
-        loops.run(bandit, problem(), KEYS, HORIZON, states=warm_states[:2])
+        loops.run(bandit, problem(), keys, HORIZON, states=warm_states[:2])

@@ -6,12 +6,13 @@ import numpy as np
 import oracles
 import pytest
 from rows import by_name
-from small_problems import rkhs_problem, states_at
+from small_problems import INIT, KEY, TELL, rkhs_problem, states_at
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
-from jsketch.bandits.core import sketched
-from jsketch.sketch.dictionary import qbar_theory
+from jsketch.core import posterior
+from jsketch.core.dictionary import qbar_theory
+from jsketch.results import Result
 
 SEEDS, HORIZON, DELTA, LAM, NOISE, NORM = 64, 60, 0.1, 0.5, 0.5, 2.0
 KERNEL = kernels.Gaussian(0.3)
@@ -30,7 +31,7 @@ def problems_and_states(bandit):
     """(problems [S], a list of the states [S] at each of the STOPS) of 64 runs."""
     keys = jax.random.split(jax.random.key(11), SEEDS)
     problem, end, stacked = states_at(bandit, draw_problem, keys, STOPS)
-    assert not np.asarray(end.overflow).any()
+    assert (np.asarray(end.result) == Result.RUNNING).all()
     return problem, [jax.tree.map(lambda leaf, i=i: leaf[:, i], stacked) for i in range(len(STOPS))]
 
 
@@ -59,10 +60,10 @@ def test_confidence_intervals_cover_the_mean_rewards(name):
     for variant in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
-            posterior = getattr(state, "posterior", state)
-            width = np.asarray(jax.vmap(variant.confidence_width)(state))[:, None]
-            error = np.abs(np.asarray(posterior.mean - problem.mean_reward))
-            failed |= (error > width * np.sqrt(np.asarray(posterior.variance)) + 1e-9).any(1)
+            width = jax.vmap(variant.confidence_width)(state, problem.arms)
+            error = np.abs(np.asarray(state.posterior.mean - problem.mean_reward))
+            deviation = np.sqrt(np.asarray(state.posterior.variance))
+            failed |= (error > np.asarray(width)[:, None] * deviation + 1e-9).any(1)
         assert failed.sum() <= 14
 
 
@@ -83,22 +84,23 @@ def test_variances_are_accurate_to_a_factor_3_and_dictionaries_are_small(qbar):
     # shapes of `test_confidence_intervals_cover_the_mean_rewards`: nothing is compiled again
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = problems_and_states(bandit)
-    histories = map(np.asarray, (problem.arms.features, state.pull_counts, state.reward_sums))
+    histories = map(np.asarray, (problem.arms.features, state.counts, state.sums))
     exact_variance = np.array(
         [
             np.diag(oracles.exact(oracles.gaussian(x, x, 0.3), counts, sums, LAM)[1])
             for x, counts, sums in zip(*histories, strict=True)
         ]
     )
-    ratio = np.asarray(state.variance) / exact_variance
+    variance = np.asarray(state.posterior.variance)
+    ratio = variance / exact_variance
     wrong = (ratio > 3) | (ratio < 1 / 3)
     assert wrong.any(1).sum() == 0 if qbar > 2 else wrong.mean() < 0.1
-    sizes = np.asarray(state.dictionary.mask.sum(1))
-    d_eff = (np.asarray(state.pull_counts) * exact_variance).sum(1)
+    sizes, counts = np.asarray(state.inducing.sum(1)), np.asarray(state.counts)
+    d_eff = (counts * exact_variance).sum(1)
     assert (sizes <= 81 * bandit.ratio * (1 + 1 / LAM) ** 2 * qbar * d_eff).all()
     if qbar == 2.0:
         # resampling uses the variances before a batch, which are up to C times the later ones
-        limit = bandit.ratio * qbar * np.asarray(state.evidence.variance_sum)
+        limit = bandit.ratio * qbar * (counts * variance).sum(1)
         assert sizes.mean() <= limit.mean() + 4 * sizes.std() / SEEDS**0.5
         assert sizes.mean() < 2 * (qbar * d_eff).mean()
 
@@ -108,6 +110,7 @@ def test_thompson_samples_have_the_moments_of_the_posterior(name):
     """16,000 draws of 24 arms have the mean and covariance of the posterior: `check_law` compares
     324 entries, and a correct sampler fails with probability 2e-3."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
+    arms = Arms(x)
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
     options = dict(
@@ -117,21 +120,18 @@ def test_thompson_samples_have_the_moments_of_the_posterior(name):
     mean, covariance, _ = oracles.exact(gram, counts, sums, LAM)
     if name == "exact":
         bandit = TS(**options)
-        state = jax.jit(bandit.init)(Arms(x), jax.random.key(0))
-        arms = np.repeat(np.arange(24), counts.astype(int))
-        query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
-        state, _ = jax.jit(bandit.tell)(
-            state, query, jnp.asarray((sums / np.maximum(counts, 1))[arms]), jax.random.key(1)
-        )
+        pulled = np.repeat(np.arange(24), counts.astype(int))
+        query = Query(jnp.asarray(pulled, jnp.int32), jnp.ones(len(pulled), bool))
+        averages = jnp.asarray((sums / np.maximum(counts, 1))[pulled])
+        state, _ = TELL(bandit, bandit.init(arms, KEY), arms, query, averages, KEY)
     else:
         bandit = SketchedTS(**options)
         dictionary = np.array([1, 3, 7, 20])
-        history = jnp.asarray(counts), jnp.asarray(sums), np.isin(np.arange(24), dictionary)
-        state = sketched.start(Arms(x), KERNEL, LAM, 24, jax.random.key(0), history)
+        state = INIT(bandit, x, counts, sums, dictionary)
         mean, _, embedded, residual, _ = oracles.sketched(gram, dictionary, counts, sums, LAM)
         covariance = embedded + np.diag(residual) / LAM
-    covariance = covariance * float(bandit.confidence_width(state)) ** 2
-    draws = np.asarray(jax.jit(bandit.samples)(state, jax.random.key(5)))
+    covariance = covariance * float(bandit.confidence_width(state, arms)) ** 2
+    draws = np.asarray(jax.jit(bandit.samples)(state, arms, jax.random.key(5)))
     oracles.check_law(draws, mean, covariance)
 
 
@@ -141,15 +141,15 @@ def test_thompson_samples_use_each_normal_draw_once():
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)
-    history = (jnp.ones(slots), jnp.zeros(slots), jnp.ones(slots, bool))
 
     @jax.jit
     def draw_samples(x, key):
         """(samples without data, samples with all arms in the dictionary, whitened features)."""
-        empty = bandit.init(Arms(x), key)
-        full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, history)
-        z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root
-        return bandit.samples(empty, key), bandit.samples(full, key), z @ full.whiten
+        arms = Arms(x)
+        full = INIT(bandit, x, jnp.ones(slots), jnp.zeros(slots))
+        empty = bandit.samples(bandit.init(arms, key), arms, key)
+        u = posterior.embed(full.posterior, bandit.kernel, x)
+        return empty, bandit.samples(full, arms, key), u
 
     arm_normals, samples, whitened = map(
         np.asarray, draw_samples(jnp.asarray(x), jax.random.key(5))

@@ -5,7 +5,7 @@ import numpy as np
 import oracles
 import pytest
 from cases import features as case_features
-from small_problems import ARMS, KEY, batch_of, bounds, random_problems
+from small_problems import ARMS, ASK, KEY, TELL, WIDTH, batch_of, bounds, random_problems
 
 from jsketch import kernels, loops, problems
 from jsketch.bandits import GPBUCB, GPUCB, widths
@@ -41,8 +41,9 @@ def test_certified_intervals_cover_without_noise():
         norm = np.sqrt(weights @ f)
         assumed = dict(noise_std=0.0, norm_bound=norm, ratio=1.0, width=widths.certified)
         bandit, state = p.state(sums=p.counts * f, **assumed)
-        error, sd = np.abs(np.asarray(state.mean) - f), np.sqrt(np.asarray(state.variance))
-        assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
+        error = np.abs(np.asarray(state.posterior.mean) - f)
+        sd, width = np.sqrt(np.asarray(state.posterior.variance)), WIDTH(bandit, state, p.arms)
+        assert (error <= float(width) * sd * (1 + 1e-6) + 1e-8).all()
         n_exceeded += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
     assert n_exceeded > 0
 
@@ -52,17 +53,17 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
-    state = loops.rollout(bandit, problem, KEY, 600).state.replace(domain=problem.arms)
-    query = bandit.ask(state, KEY)
+    state, arms = loops.rollout(bandit, problem, KEY, 600).state, problem.arms
+    query = ASK(bandit, state, arms, KEY)
     arm, size = int(query.index[0]), int(query.size)
     variance = float(state.posterior.variance[arm])
     assert size == max(int(8 / variance), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
-    after, _ = bandit.tell(state, query, y, KEY)
+    after, _ = TELL(bandit, state, arms, query, y, KEY)
     shrinkage = variance / float(after.posterior.variance[arm])
     assert shrinkage == pytest.approx(1 + size * variance, rel=1e-9)
     assert 9 - variance <= shrinkage <= 9
-    gp_bucb, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
+    gp_bucb, _ = TELL(GPBUCB(kernels.Gaussian(0.5), 0.01), state, arms, query, y, KEY)
     np.testing.assert_allclose(after.posterior.mean, gp_bucb.posterior.mean, atol=1e-9)
     np.testing.assert_allclose(after.posterior.logdet, gp_bucb.posterior.logdet, rtol=1e-9)
 
@@ -77,7 +78,7 @@ def test_gp_bucb_batches_end_with_the_pick_whose_bound_exceeds_c():
     run = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
     for rule in ("product", "sum"):
         bandit = GPBUCB(kernels.Gaussian(2.0), 1.0, ratio=3.0, rule=rule, **options)
-        query = bandit.ask(run.state.replace(domain=problem.arms), KEY)
+        query = ASK(bandit, run.state, problem.arms, KEY)
         counts = np.bincount(run.trace.arm, minlength=60).astype(float)
         start, bounds_after = np.diag(oracles.exact(gram, counts, counts, 1.0)[1]), [1.0]
         for arm in np.asarray(query.index)[np.asarray(query.mask)]:

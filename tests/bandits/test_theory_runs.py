@@ -9,14 +9,15 @@ import pytest
 from small_problems import rkhs_problem, states_at
 
 from jsketch import kernels
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, widths
-from jsketch.sketch.dictionary import qbar_theory
+from jsketch.bandits import BBKB, BKB, Draw, Extend, widths
+from jsketch.core.dictionary import qbar_theory
+from jsketch.results import Result
 
 # the theorems assume lambda >= 1
 SEEDS, ARMS, HORIZON, DELTA, LAM, NOISE, NORM, RATIO = 20, 120, 300, 0.1, 4.0, 0.5, 2.0, 4.0
 LENGTHSCALE = 0.7
 KERNEL = kernels.Gaussian(LENGTHSCALE)
-SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA, resparsify=EVERY_BATCH)
+SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA, dictionary=Draw())
 COMMON = dict(kernel=KERNEL, regularization=LAM, capacity=ARMS, **SETTINGS)
 STOPS = (10, 40, 120, HORIZON)
 THEORY = float(qbar_theory(HORIZON, DELTA))
@@ -29,8 +30,9 @@ class Runs:
     def __init__(self, bandit):
         keys = jax.random.split(jax.random.key(18), SEEDS)
         problem, end, self.states = states_at(bandit, draw_problem, keys, STOPS)
-        assert not np.asarray(end.overflow).any()
-        self.widths = jax.vmap(jax.vmap(bandit.confidence_width))(self.states)
+        assert (np.asarray(end.result) == Result.RUNNING).all()
+        of_run = jax.vmap(bandit.confidence_width, (0, None))
+        self.widths = jax.vmap(of_run)(self.states, problem.arms)
         self.f, self.trace = np.asarray(problem.mean_reward), jax.tree.map(np.asarray, end.trace)
         features = np.asarray(problem.arms.features)
         self.grams = [oracles.gaussian(x, x, LENGTHSCALE) for x in features]
@@ -46,9 +48,9 @@ class Runs:
 
     def needed_fraction(self):
         """The fraction of the width that covers |mean - f| at all arms and STOPS, [S]."""
-        state = getattr(self.states, "posterior", self.states)
-        error = np.abs(np.asarray(state.mean) - self.f[:, None])
-        band = np.asarray(self.widths)[..., None] * np.sqrt(np.asarray(state.variance))
+        p = self.states.posterior
+        error = np.abs(np.asarray(p.mean) - self.f[:, None])
+        band = np.asarray(self.widths)[..., None] * np.sqrt(np.asarray(p.variance))
         return (error / band).max((1, 2))
 
 
@@ -57,13 +59,13 @@ def draw_problem(key):
 
 
 # a dictionary is drawn after every batch, or only if it exceeds 1.25 times the expected size
-RESPARSIFY = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
+RULES = [Draw(), pytest.param(Extend(0.25), marks=pytest.mark.slow)]
 
 
-@pytest.fixture(scope="module", params=RESPARSIFY, ids=["every_batch", "extended"])
+@pytest.fixture(scope="module", params=RULES, ids=["drawn", "extended"])
 def batched(request):
     """Runs of BBKB with lambda >= 1, as its theorems assume, and 1/C of their q_bar."""
-    common = COMMON | dict(resparsify=request.param)
+    common = COMMON | dict(dictionary=request.param)
     sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
     return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))
 

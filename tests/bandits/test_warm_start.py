@@ -1,15 +1,19 @@
 """Past evaluations, dictionaries by leverage scores, and initial designs (THEORY 3.4, 3.5)."""
 
+from functools import partial
+
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ASK, KEY
+from small_problems import ARMS, ASK, KEY, Problem, assert_near
 from truth import LD, cholesky, gram, solve
 
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB, initial
+from jsketch.results import Result
 from jsketch.sketch import bless
 from jsketch.types import Evaluations
 
@@ -78,12 +82,40 @@ def test_a_warm_start_with_a_sampled_dictionary_is_accurate(method):
     domain = Arms(jnp.asarray(x))
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts, method))
     exact = bless.exact_leverage_scores(kernels.Gaussian(0.3), x, counts, 0.1)
-    assert 0 < int(state.dictionary.size) < 300
-    assert (state.variance / exact).max() < 3 and (exact / state.variance).max() < 3
+    variance = np.asarray(state.posterior.variance)
+    assert 0 < int(state.dictionary_size) < 300
+    assert (variance / exact).max() < 3 and (exact / variance).max() < 3
+
+
+def test_given_arms_are_those_with_whose_variances_a_dictionary_is_drawn():
+    """The given arms may represent the pulled ones badly; the arms that are drawn do not, and only
+    pulled arms are drawn. The information is the bound of THEORY 2.4."""
+    n_others = n_residual = 0
+    init = jax.jit(lambda b, arms, *data: b.init(arms, KEY, data=Evaluations(*data)))
+    for seed in range(8):
+        p = Problem(seed)
+        bandit = BBKB(p.kernel, p.lam, qbar=0.5, capacity=ARMS)
+        state = init(bandit, p.arms, p.counts, p.sums, p.dictionary)
+        full = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[1]
+        probability = np.clip(0.5 * p.counts * np.diag(full), 0, 1)
+        uniform = np.asarray(jax.random.uniform(KEY, (ARMS,), state.counts.dtype))
+        drawn = np.flatnonzero(uniform < probability)
+        np.testing.assert_array_equal(np.flatnonzero(state.inducing), drawn)
+        assert (p.counts[drawn] > 0).all() and not bool(state.stale)
+        mean, full, _, residual, logdet = oracles.sketched(p.gram, drawn, p.counts, p.sums, p.lam)
+        assert_near(state.posterior.mean, mean, 1e-6)
+        assert_near(state.posterior.variance, np.diag(full), 1e-6)
+        residual[drawn] = 0
+        upper = logdet + p.counts @ residual / p.lam
+        np.testing.assert_allclose(state.information, [upper, upper], rtol=1e-6)
+        n_others += set(drawn) != set(p.dictionary)
+        n_residual += upper > 1.1 * logdet
+    assert n_others == 8 and n_residual > 0
 
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
-def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatch):
+def test_the_dictionary_is_not_sampled_with_the_key_of_other_draws(method, monkeypatch):
+    """The first pick and the dictionary of the first round use the key itself and other folds."""
     used_keys = []
 
     def recording(draw, key_position):
@@ -93,12 +125,12 @@ def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatc
 
         return record_key
 
-    monkeypatch.setattr(jax.random, "randint", recording(jax.random.randint, key_position=0))
     monkeypatch.setattr(jax.random, "uniform", recording(jax.random.uniform, key_position=0))
     monkeypatch.setattr(bless, "bless", recording(bless.bless, key_position=4))
     data = Evaluations(np.ones(10), np.ones(10), method)
     BBKB(kernels.Gaussian(1.0)).init(Arms(jnp.asarray(SQUARE[:10])), KEY, data=data)
-    assert len(used_keys) == 2 and used_keys[0] != used_keys[1]
+    others = [KEY, jax.random.fold_in(KEY, 0)]
+    assert used_keys[0] not in [jax.random.key_data(key).tolist() for key in others]
 
 
 @pytest.mark.slow
@@ -121,9 +153,9 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts))
     # the dictionary contains every pulled arm, so that the posterior is exact
-    assert int(ASK(bandit, state).size) >= min_size * (ratio - 1)
+    assert int(ASK(bandit, state, domain, KEY).size) >= min_size * (ratio - 1)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts, "leverage"))
-    assert int(ASK(bandit, state).size) >= min_size * (ratio - 1) / 3
+    assert int(ASK(bandit, state, domain, KEY).size) >= min_size * (ratio - 1) / 3
 
 
 def test_an_initial_design_is_the_first_batch():
@@ -140,3 +172,22 @@ def test_an_initial_design_is_the_first_batch():
     logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
     width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))
     assert float(trace.width[len(arms)]) == pytest.approx(width, rel=1e-9)
+
+
+def test_the_information_of_an_initial_design_does_not_depend_on_the_capacity():
+    """A design of 12 arms exceeds 4 slots. The information is computed when the state has room."""
+    x = jnp.asarray(np.random.default_rng(0).uniform(0, 6, (30, 2)))
+    arms, y = Arms(x), jnp.sin(jnp.arange(16.0))
+
+    @partial(jax.jit, static_argnums=0)
+    def first_batch(capacity):
+        bandit = BBKB(kernels.Gaussian(0.5), initial=np.arange(12), max_batch=16, capacity=capacity)
+        state = bandit.init(arms, KEY)
+        query = bandit.ask(state, arms, KEY)
+        state, info = bandit.tell(state, arms, query, y, KEY)
+        return bandit.grow(state, arms, 16), info
+
+    (small, exceeded), (large, _) = first_batch(4), first_batch(16)
+    assert int(exceeded.result) == Result.CAPACITY_EXCEEDED
+    assert float(large.information[0]) > 1
+    chex.assert_trees_all_close(small, large, rtol=1e-12)

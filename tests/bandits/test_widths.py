@@ -1,6 +1,7 @@
 """Widths: formulas, warnings, and functions of the user."""
 
 import pickle
+from dataclasses import fields
 from types import SimpleNamespace
 
 import jax
@@ -8,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, KEY, TELL, Problem
+from small_problems import ARMS, KEY, TELL
 
 from jsketch import Arms, Query, kernels
-from jsketch.bandits import BBKB, BKB, GPUCB, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, Draw, Extend, widths
+from jsketch.bandits.bbkb import Evidence
+from jsketch.results import Result
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 
@@ -19,7 +22,7 @@ DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 def test_a_function_becomes_a_width():
     formula = widths.Formula(lambda evidence, assumed: evidence.prior_variance + assumed.delta)
     bandit = BKB(kernels.Gaussian(0.5), delta=0.25, width=formula)
-    assert float(bandit.confidence_width(bandit.init(DOMAIN, KEY))) == 1.25
+    assert float(bandit.confidence_width(bandit.init(DOMAIN, KEY), DOMAIN)) == 1.25
 
 
 @pytest.mark.parametrize("name", ["mixture", "gp_ucb_tight"])
@@ -126,21 +129,27 @@ def evidence_after_batches(gram, lam, dictionaries):
 
 @jax.jit
 def after_each_batch(bandit):
-    """(states [4] without domains, before and after the BATCHES; whether one overflowed)."""
-    first_state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
+    """(states [4], evidence [4] before and after the BATCHES, the results of the rounds)."""
+    arms = Arms(jnp.asarray(POINTS))
+
+    def evidence_of(state):
+        evidence = Evidence(bandit, state, arms)
+        names = [f.name for f in fields(widths.Evidence)]
+        return widths.Evidence(**{name: getattr(evidence, name) for name in names})
 
     def tell_batch(state, evaluations):
         index, mask, y, key = evaluations
-        new, info = bandit.tell(state, Query(index, mask, jnp.zeros((), bool)), y, key)
-        return new, (new.replace(domain=None), info.overflow)
+        new, info = bandit.tell(state, arms, Query(index, mask), y, key)
+        return new, (new, evidence_of(new), info.result)
 
+    first_state = bandit.init(arms, KEY)
     evaluations = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(USED_SLOTS), jnp.asarray(Y))
-    _, (later_states, overflow) = jax.lax.scan(
+    _, (*later, results) = jax.lax.scan(
         tell_batch, first_state, (*evaluations, jax.random.split(KEY, 3))
     )
-    start = first_state.replace(domain=None)
-    states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, later_states)
-    return states, overflow.any()
+    first = [first_state, evidence_of(first_state)]
+    states, evidence = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, later)
+    return states, evidence, results
 
 
 ASSUMED = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
@@ -148,20 +157,20 @@ SCALED = kernels.Scaled(kernels.Gaussian(0.8), 0.4)
 GRAM = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 
+@pytest.mark.parametrize("rule", [Draw(), Extend()], ids=["draw", "extend"])
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
-def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
+def test_widths_and_their_evidence_match_dense_formulas(lam, qbar, rule):
     """They match before and after each batch, for dictionaries of some or of all arms."""
-    bandit = BBKB(SCALED, lam, **ASSUMED, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
-    states, overflow = after_each_batch(bandit)
-    assert not bool(overflow)
-    index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
-    dictionaries = [row[used] for row, used in zip(index, mask, strict=True)]
+    options = ASSUMED | dict(qbar=qbar, ratio=RATIO, max_batch=3, capacity=5, dictionary=rule)
+    states, stacked, results = after_each_batch(BBKB(SCALED, lam, **options))
+    assert (np.asarray(results) == Result.RUNNING).all()
+    dictionaries = [np.flatnonzero(inducing) for inducing in np.asarray(states.inducing)]
     expected = list(evidence_after_batches(GRAM, lam, dictionaries))
     confidence = widths.Confidence(lam, *ASSUMED.values(), RATIO)
-    values = np.stack(EVALUATE(states.evidence, confidence), 1)
+    values = np.stack(EVALUATE(stacked, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
     for step, e in enumerate(expected):
-        evidence = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
+        evidence = jax.tree.map(lambda leaf, at=step: float(leaf[at]), stacked)
         sums = evidence.count, evidence.information, evidence.information_sketched
         np.testing.assert_allclose(sums, (e.t, e.information, e.tripled), **close)
         names = ("logdet", "residual_sum", "prior_variance", "variance_sum")
@@ -179,31 +188,18 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     """The arms are those of the BATCHES. The information is logdet(K/lam + I)."""
     bandit = GPUCB(SCALED, lam, capacity=5)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
-    state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
-    state, _ = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]), KEY)
+    arms = Arms(jnp.asarray(POINTS))
+    state = bandit.init(arms, KEY)
+    state, _ = TELL(bandit, state, arms, query, jnp.asarray(Y[USED_SLOTS]), KEY)
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
     logdet = oracles.exact(GRAM, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *ASSUMED.values(), RATIO)
-    evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
+    prior_variance = bandit.prior_variance(state, arms)
+    evidence = widths.exact_evidence(state.count, state.posterior.logdet, prior_variance)
     # the shape for which EVALUATE is compiled already
     evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), evidence)
     values = EVALUATE(evidence, widths.Confidence(lam, *ASSUMED.values(), RATIO))
     for name, value in zip(NAMES, values, strict=True):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
-
-
-def test_the_information_of_past_evaluations_includes_the_residuals():
-    """At a warm start the information is logdet(V/lam) + rho/lam, the bound of THEORY 2.4."""
-    for seed in range(3):
-        p = Problem(seed)
-        _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)
-        *_, residual, logdet = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)
-        residual[p.dictionary] = 0
-        upper = logdet + p.counts @ residual / p.lam
-        assert upper > 1.1 * logdet
-        evidence = state.evidence
-        np.testing.assert_allclose(
-            (evidence.information, evidence.information_sketched), (upper, upper), rtol=1e-8
-        )

@@ -12,6 +12,7 @@ from jsketch import Info, kernels, struct
 from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
 from jsketch.contrib.problems import ClientArms, ContextualArms, play
 from jsketch.contrib.problems.contextual import Squares
+from jsketch.results import Result
 
 LENGTHSCALE, LAM, STEPS, N, WAIT, THRESHOLD = 0.5, 0.3, 14, 3, 3, 1.5
 COMMON = dict(kernel=kernels.Gaussian(LENGTHSCALE), regularization=LAM, noise_std=0.2)
@@ -47,8 +48,7 @@ def test_inducing_points_leave_no_residual(run):
     1e-12 would contribute 1e-6."""
     end = jax.tree.map(lambda leaf: leaf[-1], run[0])
     bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
-    mask = np.asarray(end.sketch.dictionary.mask)
-    points = np.asarray(end.sketch.nystrom.points)[mask][:N]
+    points = np.asarray(end.history)[np.asarray(end.inducing)][:N]
     assert len(points) == N
     state, _ = TELL(bandit, end, points, np.ones(N), KEY)
     np.testing.assert_array_equal(state.evidence.residual_sum, end.evidence.residual_sum)
@@ -60,8 +60,7 @@ def test_inducing_points_leave_no_residual(run):
 def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
     """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
-    dictionaries = state.sketch.dictionary
-    index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
+    inducing = np.asarray(state.inducing)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
     start_variance, variance_sums, n_waited = moments(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
@@ -80,7 +79,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
         if (variance_sums > threshold).any() or n_waited == WAIT or first_rewards:
             unshared = [observation for client in local for observation in client]
             shared += unshared
-            dictionary = index[step][mask[step]]
+            dictionary = np.flatnonzero(inducing[step])
             assert set(dictionary) <= set(shared) and any_observed
             m = len(dictionary)
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
@@ -90,7 +89,7 @@ def test_posteriors_and_exchanges_of_clients_match_a_dense_replay(threshold):
             start_variance = moments(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
-        assert list(index[step][mask[step]]) == list(dictionary)
+        assert list(np.flatnonzero(inducing[step])) == list(dictionary)
         assert int(state.exchanges[step]) == n_exchanges
         assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, sent_as_data)
         np.testing.assert_allclose(state.variance_sum[step], variance_sums, atol=1e-8)
@@ -116,13 +115,14 @@ def test_failures_change_no_posterior(run):
     ):
         np.testing.assert_array_equal(leaf[5], leaf[4])
     np.testing.assert_array_equal(info.observed, np.isfinite(REWARDS).sum(1))
-    assert not (np.asarray(info.nonfinite) | np.asarray(info.overflow)).any()
+    assert not np.asarray(info.result).any()
     _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
-    assert bool(flagged.nonfinite) and int(flagged.observed) == 0
+    assert int(flagged.result) == Result.NOT_FINITE and int(flagged.observed) == 0
     # under jit a point that is not finite is flagged in the same round
     first_state = jax.tree.map(lambda leaf: leaf[0], state)
     after_nan, flagged = TELL(BANDIT, first_state, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
-    assert bool(flagged.nonfinite) and int(after_nan.exchanges) == int(first_state.exchanges)
+    assert int(flagged.result) == Result.NOT_FINITE
+    assert int(after_nan.exchanges) == int(first_state.exchanges)
 
 
 SMALL = {
@@ -132,16 +132,17 @@ SMALL = {
 
 
 @pytest.mark.parametrize("limit", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
-def test_choices_have_the_largest_bounds_and_an_overflow_is_flagged(limit):
+def test_choices_have_the_largest_bounds_and_a_full_state_does_not_change(limit):
     """The first actions are uniform. Later ones have the largest bound of their client."""
     small, x = SMALL[limit], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
     state, y = small.init(2, KEY), jnp.ones(N)
     assert len({tuple(ASK(small, state, x, key).tolist()) for key in jax.random.split(KEY, 12)}) > 2
     for step in range(1 if limit == "dictionary" else 2):
         state, info = TELL(small, state, jnp.asarray(X[step]), y, KEY)
-        assert not bool(info.overflow) and int(info.observed) == N
+        assert int(info.result) == Result.RUNNING and int(info.observed) == N
     after, info = TELL(small, state, jnp.asarray(X[3]), y, KEY)
-    assert bool(info.overflow) and int(info.observed) == 0
+    assert int(info.result) == Result.CAPACITY_EXCEEDED
+    assert int(info.batch_size) == int(info.observed) == 0
     chex.assert_trees_all_equal(after, state)
     bounds = SCORES(small, state, x)
     np.testing.assert_array_equal(ASK(small, state, x, KEY), np.argmax(bounds, axis=1))
@@ -153,24 +154,28 @@ def test_a_scaled_draw_keeps_the_points_of_the_largest_qbar_that_fits():
     state = bandit.init(2, KEY)
     for step in range(4):
         evaluations = jnp.asarray(X[step]), jnp.ones(N), jax.random.fold_in(KEY, step)
-        assert bool(TELL(bandit, state, *evaluations)[1].overflow) == (step > 0)
+        assert exceeds(bandit, state, evaluations) == (step > 0)
         low, high = 0.0, bandit.qbar
         for _ in range(40):
             middle = (low + high) / 2
-            overflows = bool(TELL(bandit.replace(qbar=middle), state, *evaluations)[1].overflow)
-            low, high = (low, middle) if overflows else (middle, high)
+            too_many = exceeds(bandit.replace(qbar=middle), state, evaluations)
+            low, high = (low, middle) if too_many else (middle, high)
         fitting, _ = TELL(bandit.replace(qbar=low), state, *evaluations)
         state, info = TELL(bandit.replace(scale_to_capacity=True), state, *evaluations)
-        assert not bool(info.overflow) and int(info.dictionary_size) == N
-        expected = fitting.sketch.dictionary.index
-        np.testing.assert_array_equal(state.sketch.dictionary.index, expected)
+        assert int(info.result) == Result.RUNNING and int(info.dictionary_size) == N
+        np.testing.assert_array_equal(state.inducing, fitting.inducing)
+
+
+def exceeds(bandit, state, evaluations):
+    """Whether a round exceeds the capacity."""
+    return int(TELL(bandit, state, *evaluations)[1].result) == Result.CAPACITY_EXCEEDED
 
 
 INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)
 
 
 def test_independent_clients_are_single_bandits():
-    """Clients do not communicate. If one of them overflows, the round is applied to none."""
+    """Clients do not communicate. If one of them is full, the round is applied to none."""
     client, bandit = INDEPENDENT.bandit, INDEPENDENT
     state, states = bandit.init(2, KEY), [client.init(2, KEY)] * N
     tell_one = jax.jit(lambda state, x, y: client.tell(state, x, y)[0])
@@ -188,7 +193,8 @@ def test_independent_clients_are_single_bandits():
     for step in (3, 4, 6):
         before = state
         state, info = tell(state, jnp.asarray(X[step]), jnp.ones(N), KEY)
-    assert bool(info.overflow) and int(info.observed) == 0
+    assert int(info.result) == Result.CAPACITY_EXCEEDED
+    assert int(info.batch_size) == int(info.observed) == 0
     chex.assert_trees_all_equal(state, before)
 
 
@@ -203,9 +209,8 @@ class RandomBandit:
         return jax.random.randint(key, (), 0, 10**6)
 
     def tell(self, state, x, y, key):
-        counts = dict.fromkeys(("batch_size", "observed", "dictionary_size"), jnp.int32(0))
-        flags = dict.fromkeys(("overflow", "truncated", "nonfinite"), jnp.zeros((), bool))
-        return jax.random.uniform(key), Info(**counts, width=y, **flags)
+        names = "batch_size", "observed", "dictionary_size", "result"
+        return jax.random.uniform(key), Info(**dict.fromkeys(names, jnp.int32(0)), width=y)
 
 
 def test_independent_clients_have_different_keys():

@@ -14,6 +14,7 @@ from jsketch import kernels
 from jsketch.contrib import CBBKB, EKUCB, KUCB
 from jsketch.contrib.problems import ContextualArms
 from jsketch.contrib.problems.contextual import Squares, StepDiagonal
+from jsketch.results import Result
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Sampling
 
@@ -84,7 +85,7 @@ def test_ek_ucb_matches_the_dense_projection(runs):
         pair = evidence.information[step], evidence.information_sketched[step]
         np.testing.assert_allclose(pair, information, atol=1e-8)
     assert 3 < len(dictionary) < STEPS - 4
-    assert not np.asarray(info.overflow).any()
+    assert not np.asarray(info.result).any()
 
 
 def test_ek_ucb_is_k_ucb_where_every_point_joins(runs):
@@ -109,8 +110,7 @@ def test_ek_ucb_is_k_ucb_where_every_point_joins(runs):
 def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
     """A dictionary is drawn if it is empty or 1 + the sum of variances exceeds `ratio`."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
-    index = np.asarray(state.points.sketch.dictionary.index)
-    mask = np.asarray(state.points.sketch.dictionary.mask)
+    inducing = np.asarray(state.points.inducing)[:, :STEPS]
     rewarded = rewarded_points(STEPS)
     dictionary, start_variance, bound, n_draws = [], None, 1.0, 0
     for number, step in enumerate(rewarded):
@@ -118,10 +118,10 @@ def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
             start_variance = sketched_moments(dictionary, step - 1)[1]
         bound += 1 / LAM if start_variance is None else start_variance[step]
         if bound > bandit.ratio or not dictionary:
-            dictionary = list(rewarded[index[step][mask[step]]])
+            dictionary = list(rewarded[np.flatnonzero(inducing[step])])
             assert int(state.points.batch_start[step]) == number + 1
             start_variance, bound, n_draws = None, 1.0, n_draws + 1
-        assert list(rewarded[index[step][mask[step]]]) == dictionary
+        assert list(rewarded[np.flatnonzero(inducing[step])]) == dictionary
         if dictionary:
             expected = sketched_moments(dictionary, step)
             np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
@@ -133,7 +133,7 @@ def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
 def test_an_empty_dictionary_is_drawn_after_every_reward():
     """C is never exceeded, and few points are drawn. Later batches have max_batch = 8 rewards."""
     state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
-    sizes, batch_start = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
+    sizes, batch_start = np.asarray(state.points.inducing).sum(1), 0
     for number, step in enumerate(rewarded_points(STEPS)):
         empty = step == 0 or sizes[step - 1] == 0
         if empty or number + 1 - batch_start == 8:
@@ -149,7 +149,7 @@ def test_failures_change_no_bit_of_the_state(runs, name):
         np.testing.assert_array_equal(leaf[4], leaf[3])
         np.testing.assert_array_equal(leaf[11], leaf[10])
     np.testing.assert_array_equal(info.observed, np.isfinite(REWARDS))
-    assert not np.asarray(info.nonfinite).any()
+    assert not np.asarray(info.result).any()
 
 
 # with capacity for two rewards, or (ek_ucb) for two inducing points
@@ -168,16 +168,17 @@ def test_choices_have_the_largest_bound_and_growing_changes_no_bound(runs, name)
     assert len(first_actions) > 2
     for i in range(2):
         state, info = TELL(small, state, x[i], jnp.asarray(1.0 - i), KEY)
-        assert not bool(info.overflow) and int(info.observed) == 1
+        assert int(info.result) == Result.RUNNING and int(info.observed) == 1
     after, info = TELL(small, state, x[3], jnp.asarray(1.0), KEY)
-    assert bool(info.overflow) and int(info.observed) == 0
+    assert int(info.result) == Result.CAPACITY_EXCEEDED
+    assert int(info.batch_size) == int(info.observed) == 0
     chex.assert_trees_all_equal(after, state)
     bounds = SCORES(small, state, x)
     assert int(ASK(small, state, x, KEY)) == int(np.argmax(bounds))
     larger = small.grow(state)
     np.testing.assert_allclose(SCORES(small, larger, x), bounds, atol=1e-12)
     _, info = TELL(small, larger, x[3], jnp.asarray(1.0), KEY)
-    assert not bool(info.overflow) and int(info.observed) == 1
+    assert int(info.result) == Result.RUNNING and int(info.observed) == 1
 
 
 def test_rewards_are_those_of_squares_and_steps():

@@ -15,6 +15,7 @@ from jsketch.bandits import BBKB, BKB, GPUCB, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 from jsketch.contrib.unknown import lengthscale_balancing as balancing
 from jsketch.contrib.unknown import norm as norms
+from jsketch.results import Result
 from jsketch.types import Evaluations
 
 A, T, LAM, XI, NORM, DELTA = 24, 36, 0.05, 0.2, 1.5, 0.1
@@ -29,6 +30,7 @@ COMMON = dict(kernel=kernels.Gaussian(9.0), regularization=LAM, noise_std=XI, no
 EXACT = GPUCB(**COMMON, delta=DELTA, width=widths.mixture, capacity=A)
 SKETCH = BKB(**COMMON, delta=DELTA, width=widths.certified_mixture, capacity=A, qbar=3.0)
 LOWER_BOUND = jax.jit(norms.norm_lower_bound)
+LIKELIHOOD = jax.jit(norms.log_likelihood_bound)
 BANDIT = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
 
 
@@ -50,7 +52,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, width_sums = np.zeros(3), np.zeros(3), np.zeros(3)
-    active, first_arm = np.ones(3, bool), int(state.learners.first_arm[0])
+    active = np.ones(3, bool)
     for t in range(T):
         regret = suspected_order(pulls) if rule == "order" else width_sums
         g = int(np.argmin(np.where(active, regret, np.inf)))
@@ -59,7 +61,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         chosen, query, new, _ = play_round(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
-        assert arm == first_arm if t == 0 else (mean + band)[arm] >= (mean + band).max() - 1e-8
+        assert t == 0 or (mean + band)[arm] >= (mean + band).max() - 1e-8
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
         pulls[g], rewards[g] = pulls[g] + 1, rewards[g] + F[arm] + NOISE[t]
         width_sums[g] += 2 * band[arm]
@@ -87,12 +89,12 @@ def test_rounds_are_those_of_a_dense_replay(rule):
 @jax.jit
 def play_round(bandit, state, y):
     """(chosen candidate, query, next state, info) of a round with the rewards y [A]."""
-    query = bandit.ask(state, KEY)
-    new, info = bandit.tell(state, query, y[query.index], KEY)
-    return bandit.choose_candidate(state), query, new, info
+    query = bandit.ask(state, DOMAIN, KEY)
+    new, info = bandit.tell(state, DOMAIN, query, y[query.index], KEY)
+    return bandit.choose_candidate(state, DOMAIN), query, new, info
 
 
-def test_a_round_is_not_applied_if_any_candidate_overflows():
+def test_a_round_is_not_applied_if_any_candidate_has_no_free_row():
     """This includes candidates that do not choose the arm, but none that is ruled out."""
     state, y = BANDIT.init(DOMAIN, KEY), jnp.asarray(F)
     chosen = int(play_round(BANDIT, state, y)[0])
@@ -100,10 +102,11 @@ def test_a_round_is_not_applied_if_any_candidate_overflows():
     posterior = state.learners.posterior.replace(used=used.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
     _, _, after, info = play_round(BANDIT, state, y)
-    assert bool(info.overflow)
+    assert int(info.result) == Result.CAPACITY_EXCEEDED
+    assert int(info.batch_size) == int(info.observed) == 0
     chex.assert_trees_all_equal(after, state)
     _, _, after, info = play_round(BANDIT, state.replace(ruled_out=used > 0), y)
-    assert not bool(info.overflow) and float(after.pulls.sum()) == 1
+    assert int(info.result) == Result.RUNNING and float(after.pulls.sum()) == 1
 
 
 def random_rounds(bandit, n_rounds=8):
@@ -113,7 +116,7 @@ def random_rounds(bandit, n_rounds=8):
     for t, arm in enumerate(arms):
         query = Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool))
         y, key = jnp.array([F[arm] + NOISE[t]]), jax.random.fold_in(KEY, t)
-        state, _ = TELL(bandit, state, query, y, key)
+        state, _ = TELL(bandit, state, DOMAIN, query, y, key)
     return state
 
 
@@ -123,15 +126,17 @@ def test_learners_are_bkb_at_each_lengthscale():
     bandit = LengthscaleBalancing(SKETCH, SCALES, norm_test=True)
     state, likelihoods = random_rounds(bandit), []
     for g, (scale, bound) in enumerate(zip(SCALES, BOUNDS, strict=True)):
-        single = random_rounds(SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound))
-        np.testing.assert_array_equal(state.learners.dictionary.index[g], single.dictionary.index)
-        np.testing.assert_allclose(state.learners.mean[g], single.mean, atol=1e-8)
-        np.testing.assert_allclose(state.learners.variance[g], single.variance, atol=1e-8 / LAM)
-        likelihoods.append(float(norms.log_likelihood_bound(single, LAM)))
+        learner = SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound)
+        single, learners = random_rounds(learner), state.learners
+        posterior, expected = learners.posterior, single.posterior
+        np.testing.assert_array_equal(learners.inducing[g], single.inducing)
+        np.testing.assert_allclose(posterior.mean[g], expected.mean, atol=1e-8)
+        np.testing.assert_allclose(posterior.variance[g], expected.variance, atol=1e-8 / LAM)
+        likelihoods.append(float(norms.log_likelihood_bound(learner, single, DOMAIN)))
     likely = bandit.replace(rule="evidence")
-    assert int(likely.choose_candidate(state)) == np.argmax(likelihoods) > 0
+    assert int(likely.choose_candidate(state, DOMAIN)) == np.argmax(likelihoods) > 0
     without_best = state.replace(ruled_out=jnp.arange(3) == np.argmax(likelihoods))
-    assert int(likely.choose_candidate(without_best)) == np.argsort(likelihoods)[-2]
+    assert int(likely.choose_candidate(without_best, DOMAIN)) == np.argsort(likelihoods)[-2]
 
 
 def test_norm_bounds_and_the_order_of_regret_match_their_formulas():
@@ -157,15 +162,16 @@ def test_candidates_that_are_ruled_out_never_choose():
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
-    state = bandit.init(Arms(jnp.asarray(x)), KEY)
+    arms = Arms(jnp.asarray(x))
+    state = bandit.init(arms, KEY)
     state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
     states = [state.replace(ruled_out=jnp.arange(3) < g) for g in range(3)]
-    chosen = [int(bandit.choose_candidate(state)) for state in states]
+    chosen = [int(bandit.choose_candidate(state, arms)) for state in states]
     assert chosen == [0, 1, 2]
     # B sqrt(gamma_n) overflows: it is e^91 times as large for candidate 1, and grows as (log n)^250
     for pulls, candidate in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
-        assert int(bandit.choose_candidate(later)) == candidate
+        assert int(bandit.choose_candidate(later, arms)) == candidate
     active = jnp.array([False, True, True])
     for value in (jnp.inf, jnp.nan, -jnp.inf):
         assert int(balancing.argmin_active(active, jnp.full(3, value))) == 1
@@ -184,6 +190,14 @@ def sums_on_the_event(problem, f, seed):
     logdet = np.linalg.slogdet(np.eye(len(arms)) + gram / problem.lam)[1]
     # 600, because exp overflows above 709
     return sums, gram, y, math.exp(min((logdet - excess / XI**2) / 2, 600.0))
+
+
+@jax.jit
+def sketched_state(bandit, x, counts, sums, dictionary):
+    """The state after these evaluations, with the arms `dictionary` [A] bool as inducing points."""
+    arms = Arms(x)
+    state = bandit.init(arms, KEY).replace(counts=counts, sums=sums, inducing=dictionary)
+    return bandit.grow(state, arms, bandit.capacity)
 
 
 def norm_bound_of_sketch(problem, delta):
@@ -228,15 +242,18 @@ def test_the_lower_bound_on_the_norm_is_that_of_dense_matrices():
         allowance = quadratic[1.0] + XI**2 * (logdet - 2 * math.log(delta))
         squares = [(quadratic[m] - allowance) / (m * problem.lam) for m in norms.MULTIPLES]
         expected = math.sqrt(max(0.0, *squares))
-        full_dictionary = problem.state(dictionary=np.flatnonzero(problem.counts))[1]
-        exact = float(LOWER_BOUND(full_dictionary, problem.lam, XI, delta))
+        bandit = BKB(problem.kernel, problem.lam, noise_std=XI, delta=delta, capacity=32)
+        arms, dictionary = Arms(problem.x), np.isin(np.arange(len(f)), problem.dictionary)
+        history = problem.x, problem.counts, problem.sums
+        full_dictionary = sketched_state(bandit, *history, problem.counts > 0)
+        exact = float(LOWER_BOUND(bandit, full_dictionary, arms))
         assert exact == pytest.approx(expected, rel=1e-7, abs=1e-7)
-        sketch = problem.state()[1]
+        sketch = sketched_state(bandit, *history, dictionary)
         likelihood = -(quadratic[1.0] / problem.lam + logdet) / 2
-        bound = float(norms.log_likelihood_bound(full_dictionary, problem.lam))
+        bound = float(LIKELIHOOD(bandit, full_dictionary, arms))
         assert bound == pytest.approx(likelihood, rel=1e-8)
-        assert float(norms.log_likelihood_bound(sketch, problem.lam)) <= likelihood + 1e-6
-        sketch_bound = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
+        assert float(LIKELIHOOD(bandit, sketch, arms)) <= likelihood + 1e-6
+        sketch_bound = float(LOWER_BOUND(bandit, sketch, arms))
         expected = norm_bound_of_sketch(problem, delta)
         assert sketch_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
         assert sketch_bound <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
@@ -255,17 +272,15 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
         state, is_bkb = step(state, jnp.asarray(F + NOISE[t]))
         assert bool(is_bkb)
         bounds.append(float(state.norm_bound))
-    # a round that overflows is not applied: the bound stays, although the data contradict it
-    stuck = state.replace(
-        n_excess_points=jnp.ones_like(state.n_excess_points), norm_bound=jnp.asarray(0.1)
-    )
-    after, _ = step(stuck, jnp.asarray(F))
-    assert float(LOWER_BOUND(after, LAM, XI, DELTA)) > 0.1
-    chex.assert_trees_all_equal(after, stuck)
+    # a stale posterior gives no bound, until `grow` completes it
+    lower_bound = float(LOWER_BOUND(base, state, DOMAIN))
+    stale = state.replace(due=jnp.ones_like(state.due), norm_bound=jnp.asarray(0.1))
+    assert float(LOWER_BOUND(base, stale, DOMAIN)) == 0 < 0.1 < lower_bound
+    assert float(bandit.grow(stale, DOMAIN, A).norm_bound) >= lower_bound
     # a warm start from the same evaluations
-    data = Evaluations(state.pull_counts, state.reward_sums)
+    data = Evaluations(state.counts, state.sums)
     start = jax.jit(bandit.init)(DOMAIN, KEY, data=data)
-    lower_bound = float(LOWER_BOUND(start, LAM, XI, DELTA))
+    lower_bound = float(LOWER_BOUND(base, start, DOMAIN))
     assert lower_bound <= float(start.norm_bound) < 2 * lower_bound and start.norm_bound > 0.1
     doublings = np.log2(np.divide(bounds, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
@@ -278,14 +293,15 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
 
 def _doubling_step(bandit, base, state, y):
     """The next state, and whether the round was that of BKB at the state's bound."""
-    query = bandit.ask(state, KEY)
-    new, info = bandit.tell(state, query, y[query.index], KEY)
+    query = bandit.ask(state, DOMAIN, KEY)
+    new, info = bandit.tell(state, DOMAIN, query, y[query.index], KEY)
     bkb = base.replace(norm_bound=state.norm_bound)
-    base_query = bkb.ask(state, KEY)
-    bkb_state, expected = bkb.tell(state, base_query, y[query.index], KEY)
+    base_query = bkb.ask(state, DOMAIN, KEY)
+    bkb_state, expected = bkb.tell(state, DOMAIN, base_query, y[query.index], KEY)
     is_bkb = (query.index == base_query.index).all() & (info.width == expected.width)
-    lower_bound = norms.norm_lower_bound(bkb_state, LAM, XI, DELTA)
-    is_bkb = is_bkb & (new.mean == bkb_state.mean).all() & (new.norm_bound >= lower_bound)
+    lower_bound = norms.norm_lower_bound(base, bkb_state, DOMAIN)
+    is_bkb = is_bkb & (new.posterior.mean == bkb_state.posterior.mean).all()
+    is_bkb = is_bkb & (new.norm_bound >= lower_bound)
     return new, is_bkb & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * lower_bound))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,9 +36,16 @@ class Ending(Uniform):
 
     a: float = 1.0
 
-    def ask(self, state, key, limit=None):
-        query = Uniform.ask(self, state, key, limit)
-        return query.replace(mask=query.mask & (state.count < 3))
+    def init(self, arms, key, *, horizon=None, data=None):
+        return jnp.zeros((), jnp.int32)
+
+    def ask(self, state, arms, key, limit=None):
+        query = Uniform.ask(self, (), arms, key, limit)
+        return query.replace(mask=query.mask & (state < 3))
+
+    def tell(self, state, arms, query, y, key):
+        _, info = Uniform.tell(self, (), arms, query, y, key)
+        return state + info.observed, info
 
 
 def rows_of(folder):
@@ -155,7 +163,7 @@ def test_mistakes_are_refused(tmp_path):
         (dict(grid={}), "the sweep is empty: give values, such as --grid lengthscale 1 2 3"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
-        (dict(grid=dict(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be at lea"),
+        (dict(grid=dict(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be a finite"),
         (dict(grid=dict(noise_std=(float("nan"),))), "every number finite"),
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),

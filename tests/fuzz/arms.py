@@ -8,39 +8,42 @@ import posteriors
 from compiled import default_flags_jit
 from draw import arms_problem
 from report import tolerance
+from small_problems import INIT as STATE_WITH
 from truth import EPS, LD
 
 from jsketch import Arms, Query
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB, TS, FixedBKB, SketchedTS
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, Draw, Extend, FixedBKB, SketchedTS
 from jsketch.contrib import MiniGP
-from jsketch.types import Evaluations
+from jsketch.results import Result
 
 BATCH = 8
+SLACK = 0.25  # of the dictionaries that are extended
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-INIT_WITH_DATA = default_flags_jit(
-    lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
-)
+INIT_WITH_DATA = default_flags_jit(STATE_WITH)
 # one program returns the query and the width
 ASK = default_flags_jit(
-    lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
+    lambda bandit, state, arms, *rest: (
+        bandit.ask(state, arms, *rest),
+        bandit.confidence_width(state, arms),
+    )
 )
-TELL = default_flags_jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+TELL = default_flags_jit(lambda bandit, state, *arguments: bandit.tell(state, *arguments))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
-SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
+SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "extended", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
 ALGORITHMS = (*SKETCHES, *EXACT)  # 13 names: coprime to 42, the period of the sizes
-QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
+QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini", "extended")  # without --long
 
 
 def algorithm(name, p, capacity):
     common = dict(kernel=p.kernel, regularization=p.lam, capacity=capacity)
     common |= dict(noise_std=p.noise, norm_bound=p.norm_bound, delta=p.delta)
-    sketch = common | dict(qbar=p.qbar, resparsify=EVERY_BATCH)
+    sketch = common | dict(qbar=p.qbar, dictionary=Draw())
     batch = dict(ratio=p.ratio, max_batch=BATCH)
     return {
         "bkb": lambda: BKB(**sketch),
         "bbkb": lambda: BBKB(**sketch, **batch),
-        "bbkb_sweep": lambda: BBKB(**sketch, **batch, lazy=False),
+        "extended": lambda: BBKB(**sketch | dict(dictionary=Extend(SLACK)), **batch),
         "bbkb_local": lambda: BBKB(**sketch, **batch, rule="global_local"),
         "bbkb_guaranteed": lambda: BBKB(
             **sketch, **batch, rule="global_local", local_statistic="guaranteed"
@@ -63,7 +66,7 @@ class Case:
         self.p, self.name, self.report = arms_problem(seed, long), name, report
         report.problem = f"{name}, {self.p.description}"
         self.random, self.key = np.random.default_rng([seed, 2]), jax.random.key(seed)
-        self.n_arms = len(self.p.x)
+        self.n_arms, self.arms = len(self.p.x), Arms(jnp.asarray(self.p.x))
         self.capacity = int(self.random.choice([2, self.n_arms])) if long else self.n_arms
         self.bandit = algorithm(name, self.p, self.capacity)
         self.counts, self.sums, self.pending = np.zeros((3, self.n_arms))
@@ -81,14 +84,12 @@ class Case:
         arms = self.random.permutation(self.n_arms)[: self.random.integers(1, self.n_arms + 1)]
         # the first arm is repeated, so that all dictionaries have the same shape
         arms = np.resize(np.append(arms, np.full(self.n_arms, arms[0])), self.n_arms)
-        self.state = INIT_WITH_DATA(self.bandit, self.p.x, self.key, self.counts, self.sums, arms)
-        evidence = self.state.evidence
-        self.information = float(evidence.logdet) + float(evidence.residual_sum) / self.p.lam
+        self.state = INIT_WITH_DATA(self.bandit, self.p.x, self.counts, self.sums, arms)
+        self.information = float(self.state.information[0])
 
     def dictionary(self):
         """The arms in the dictionary of the state."""
-        dictionary = self.state.dictionary
-        return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
+        return np.flatnonzero(self.state.inducing)
 
     def truths(self):
         """The oracle's posteriors for the true Gram matrix and for the perturbed ones."""
@@ -102,8 +103,7 @@ class Case:
 
     def check_posterior(self):
         truths, r = self.truths(), self.report
-        posterior = self.state.posterior if self.name in EXACT else self.state
-        logdet = posterior.logdet if self.name in EXACT else posterior.evidence.logdet
+        posterior = self.state.posterior
         largest_average = float(np.abs(self.sums / np.maximum(self.counts, 1)).max())
         # variances are differences of numbers up to k(x,x) / lam, with their rounding errors
         rounding = 4 * EPS * self.prior
@@ -111,11 +111,11 @@ class Case:
         r.near("mean", posterior.mean, [t.mean for t in truths], floor)
         floor = 200 * EPS * self.prior + rounding * float(truths[0].variance.max())
         r.near("variance", posterior.variance, [t.variance for t in truths], floor)
-        r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
+        r.near("logdet", posterior.logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(posterior.variance.min()) >= 0)
         if self.name in SKETCHES:
-            r.same("pull counts", self.state.pull_counts, self.counts)
-            equal = np.allclose(self.state.reward_sums, self.sums, rtol=1e-12, atol=1e-11)
+            r.same("pull counts", self.state.counts, self.counts)
+            equal = np.allclose(self.state.sums, self.sums, rtol=1e-12, atol=1e-11)
             r.true("reward sums", equal)
         else:
             r.same("count", self.state.count, self.counts.sum())
@@ -154,23 +154,23 @@ class Case:
             self.check_width(truths)
             check_picks(self, truths, np.asarray(query.index)[np.asarray(query.mask)])
             if self.name == "fixed" and self.random.uniform() < 0.4 and not self.pending.any():
-                self.state = self.bandit.pend(self.state, query)
+                self.state = self.bandit.pend(self.state, self.arms, query)
                 np.add.at(self.pending, np.asarray(query.index)[np.asarray(query.mask)], 1)
                 continue
             self.tell(query, tell_key)
         self.check_posterior()
 
     def check_query(self, key):
-        r, no_limit = self.report, jnp.asarray(10**6)
-        query, self.width = ASK(self.bandit, self.state, key, no_limit)
-        second_query, _ = ASK(self.bandit, self.state, key, no_limit)
+        r, no_limit, self.ask_key = self.report, jnp.asarray(10**6), key
+        query, self.width = ASK(self.bandit, self.state, self.arms, key, no_limit)
+        second_query, _ = ASK(self.bandit, self.state, self.arms, key, no_limit)
         r.same("ask is deterministic", second_query.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
         r.true("arms exist", (index >= 0).all() and (index < self.n_arms).all())
         limit = max(1, size - 1)
-        shortened, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
+        shortened, _ = ASK(self.bandit, self.state, self.arms, key, jnp.asarray(limit))
         arms = np.asarray(shortened.index)[np.asarray(shortened.mask)]
         r.same("a limit shortens the batch", arms, index[:limit])
         return query
@@ -187,15 +187,23 @@ class Case:
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
         query = Query(jnp.asarray(index), jnp.asarray(mask))
-        old_variance = self.state.variance if self.name in SKETCHES else None
+        old_variance = self.state.posterior.variance if self.name in SKETCHES else None
+        old_dictionary = self.dictionary() if self.name in SKETCHES else None
         counts = self.counts + np.bincount(index[observed], minlength=self.n_arms)
-        new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
-        while bool(info.overflow):
-            for old, leaf in zip(jax.tree.leaves(self.state), jax.tree.leaves(new), strict=True):
-                r.same("an overflow leaves the state unchanged", leaf, old)
+        arguments = self.arms, query, jnp.asarray(y), key
+        new, info = TELL(self.bandit, self.state, *arguments)
+        if int(info.result) == Result.CAPACITY_EXCEEDED:
             self.capacity = self.n_arms
-            self.state = self.bandit.grow(self.state, self.capacity)
-            new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
+            if self.name in SKETCHES:  # the round is applied, and `grow` completes the state
+                r.true("the posterior is stale", bool(new.stale))
+                new = self.bandit.grow(new, self.arms, self.capacity)
+                r.true("a larger capacity completes the state", not bool(new.stale))
+                info = info.replace(result=0)
+            else:
+                for old, leaf in zip(*map(jax.tree.leaves, (self.state, new)), strict=True):
+                    r.same("the state is unchanged", leaf, old)
+                self.state = self.bandit.grow(self.state, self.arms, self.capacity)
+                new, info = TELL(self.bandit, self.state, *arguments)
         self.state, self.counts = new, counts
         np.add.at(self.sums, index[observed], y[observed])
         if self.name == "fixed":
@@ -204,14 +212,23 @@ class Case:
             r.same("pending", new.pending, self.pending)
         sizes = mask.sum(), observed.sum()
         r.same("batch size and observed", (info.batch_size, info.observed), sizes)
-        r.true("no flag `nonfinite`", not bool(info.nonfinite))
+        expected = Result.RUNNING if mask.any() else Result.NOTHING_TO_ASK
+        r.same("the result of the round", info.result, int(expected))
         dictionary_size = (counts > 0).sum()
         if old_variance is not None:
             self.information += float(np.log1p(np.asarray(old_variance, LD)[index[observed]]).sum())
             probability = np.clip(self.p.qbar * counts * np.asarray(old_variance), 0, 1)
-            drawn = np.asarray(UNIFORM(key, old_variance)) < probability
-            r.same("the dictionary is the drawn one", self.dictionary(), np.flatnonzero(drawn))
-            dictionary_size = drawn.sum()
+            new_dictionary = np.asarray(UNIFORM(key, old_variance)) < probability
+            if self.name == "extended":
+                extended = np.bincount(index[observed], minlength=self.n_arms) > 0
+                extended[old_dictionary] = True
+                excess = extended.sum() - (1 + SLACK) * probability.sum()
+                if abs(excess) < 1e-9:  # rounding decides
+                    new_dictionary = np.isin(np.arange(self.n_arms), self.dictionary())
+                elif excess < 0:
+                    new_dictionary = extended
+            r.same("the dictionary", self.dictionary(), np.flatnonzero(new_dictionary))
+            dictionary_size = new_dictionary.sum()
         r.same("dictionary size", info.dictionary_size, dictionary_size)
 
 
@@ -220,12 +237,13 @@ def check_picks(case, truths, picks):
     rule requires."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
-        samples = case.bandit.samples(case.state, case.key)
+        samples = case.bandit.samples(case.state, case.arms, case.key)
         return r.true("samples are finite", np.isfinite(samples).all())
     width = float(case.width)
     no_data = case.counts.sum() == 0
     if no_data and not case.pending.any():
-        r.same("the first arm", picks[0], case.state.first_arm)
+        bits = jax.random.key_data(jax.random.fold_in(case.ask_key, 0)).ravel()[0]
+        r.same("the first arm is random", picks[0], int(bits) % case.n_arms)
         if name != "fixed":
             return None
     true, mean_error = truths[0], tolerance([t.mean for t in truths])

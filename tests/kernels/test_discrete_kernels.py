@@ -7,7 +7,7 @@ import pytest
 from rows import check_refusals
 from small_problems import ASK, INIT
 
-from jsketch import kernels
+from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
 from jsketch.kernels.table import check_table
 from jsketch.suggest import Columns, Mixed, discrete
@@ -69,7 +69,8 @@ def test_a_table_of_kernel_values_gives_the_picks_of_its_kernel(kernel, x):
     for k, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
         bandit = BBKB(k, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
         sums = counts * np.sin(np.arange(len(x)))
-        picks.append(ASK(bandit, INIT(bandit, arms, counts, sums, None)))
+        state = INIT(bandit, arms, counts, sums, None)
+        picks.append(ASK(bandit, state, Arms(arms), jax.random.key(0)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
     assert int(picks[0].size) > 1
 

@@ -4,7 +4,6 @@ the file and the entry."""
 import hashlib
 import json
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +12,10 @@ import pytest
 from flax import serialization
 from test_checkpoint import ARMS, BOX, FIXED, KEY, LINEAR, first_coordinate
 
-from jsketch import Space, checks, kernels, loops, minimize, online, struct
-from jsketch.bandits.core import counts
+from jsketch import Query, Space, kernels, loops, minimize, online, struct
+from jsketch.bandits import GPUCB
 from jsketch.box import UniformBox
+from jsketch.core import history
 from jsketch.sketch import Taylor
 from jsketch.types import Algorithm
 
@@ -25,6 +25,10 @@ SPACE = Space(x=(0.0, 1.0), n=(1, 5, int))
 
 def run(path):
     return loops.run(FIXED, LINEAR, KEY, 8, checkpoint=path)
+
+
+def exact_run(path):
+    return loops.run(GPUCB(kernels.Gaussian(0.3)), LINEAR, KEY, 8, checkpoint=path)
 
 
 def drive(path):
@@ -101,23 +105,46 @@ def same(content):
 NAN, FLOAT16 = first(np.nan), partial(np.asarray, dtype=np.float16)
 STATES = [
     (
-        run,
-        ("state", "dictionary", "index"),
+        exact_run,
+        ("state", "posterior", "pulled"),
         first(1000),
-        "state.dictionary.index has the value 1000",
+        "state.posterior.pulled has the value 1000, which is not the number of one of 12 arms",
     ),
-    (run, ("state", "first_arm"), np.asarray(-3, np.int32), "state.first_arm has the value -3"),
-    (run, ("state", "mean"), NAN, "state.mean has the value nan, which is not finite"),
+    (run, ("state", "due"), np.asarray(3, np.int32), "state.due has the value 3, which is above 2"),
+    (run, ("state", "due"), np.asarray(-1, np.int32), "state.due has the value -1"),
+    (run, ("result",), np.asarray(4, np.int32), "entry result has the value 4, which is above 3"),
     (
         run,
-        ("state", "mean"),
-        FLOAT16,
-        r"state.mean is float16\[12\], and the run has float64\[12\]",
+        ("state", "posterior", "mean"),
+        NAN,
+        "state.posterior.mean has the value nan, which is not finite",
     ),
-    (run, ("state", "variance"), first(-1), "state.variance has the value -1.0, which is negative"),
-    (run, ("state", "pull_counts"), first(-2), "state.pull_counts has the value -2"),
-    (run, ("state", "whiten"), lambda a: a[:, :2], r"state.whiten is float64\[12, 2\]"),
-    (run, ("state", "mean"), delete, "at ./state is not a FixedBatchState: it lacks mean"),
+    (
+        run,
+        ("state", "posterior", "mean"),
+        FLOAT16,
+        r"state.posterior.mean is float16\[12\], and the run has float64\[12\]",
+    ),
+    (
+        run,
+        ("state", "posterior", "variance"),
+        first(-1),
+        "state.posterior.variance has the value -1.0, which is negative",
+    ),
+    (run, ("state", "counts"), first(-2), "state.counts has the value -2"),
+    (run, ("state", "information"), first(-1), "state.information has the value -1"),
+    (
+        run,
+        ("state", "posterior", "dual"),
+        lambda a: a[:, :2],
+        r"state.posterior.dual is float64\[12, 2\]",
+    ),
+    (
+        run,
+        ("state", "posterior", "mean"),
+        delete,
+        "at ./state/posterior is not a Posterior: it lacks mean",
+    ),
     (
         run,
         ("trace", "arm"),
@@ -131,7 +158,7 @@ STATES = [
     (drive, ("y",), first(np.inf), "entry y has an infinite value"),
     (drive, ("y",), lambda a: a[:3], r"entry y is float64\[3\], and the run has float64\[8\]"),
     (drive, ("n_unobserved",), 9, "n_unobserved is 9, and not a whole number of at most 8"),
-    (drive, ("state", "reward_sums"), NAN, "state.reward_sums has the value nan"),
+    (drive, ("state", "sums"), NAN, "state.sums has the value nan"),
     (drive_over_box, ("x",), first(1.5), "entry x has the value 1.5, outside the domain"),
     (stream, ("inverse",), NAN, "entry inverse has the value nan, which is not finite"),
     (stream, ("used",), np.asarray(-1, np.int32), "entry used has the value -1, which is negative"),
@@ -181,7 +208,7 @@ HEADERS = [
 def saved(tmp_path_factory):
     """{function: the content of the file that it writes}."""
     folder, contents = tmp_path_factory.mktemp("saved"), {}
-    for write in (run, drive, drive_over_box, stream, standardized_stream, tuning):
+    for write in (run, exact_run, drive, drive_over_box, stream, standardized_stream, tuning):
         path = folder / write.__name__
         write(path)
         contents[write] = path.read_bytes()
@@ -215,7 +242,6 @@ def test_a_renewed_hash_alone_changes_nothing(saved, tmp_path):
 class Rewards:
     """A state of a user: the reward of each arm, infinite before the first, and all rewards."""
 
-    domain: Any
     mean: jax.Array
     rewards: jax.Array
 
@@ -224,16 +250,16 @@ class Rewards:
 class Listing(Algorithm):
     """Pulls the arms in order. The shapes and the dtypes of its states change."""
 
-    def init(self, domain, key, *, horizon=None, data=None):
-        return Rewards(domain, jnp.full(domain.count, jnp.inf), jnp.zeros(0, jnp.float32))
+    def init(self, arms, key, *, horizon=None, data=None):
+        dtype = arms.features.dtype
+        return Rewards(jnp.full(arms.count, jnp.inf, dtype), jnp.zeros(0, jnp.float32))
 
-    def ask(self, state, key, limit=None):
-        return checks.single_query(jnp.argmax(state.mean).astype(jnp.int32))
+    def ask(self, state, arms, key, limit=None):
+        return Query.of(jnp.argmax(state.mean))
 
-    def tell(self, state, query, y, key):
+    def tell(self, state, arms, query, y, key):
         rewards = jnp.append(state.rewards.astype(y.dtype), y)
-        info = counts.round_info(query, y, size=0)
-        return Rewards(state.domain, state.mean.at[query.index].set(y), rewards), info
+        return Rewards(state.mean.at[query.index].set(y), rewards), history.round_info(query, y)
 
 
 def test_states_of_a_user_may_have_any_values(tmp_path):

@@ -28,7 +28,9 @@ CASES = {name: cases.CASES[name] for name in NAMES}
 CASES["growing"] = cases.CASES["bbkb_global"].replace(capacity=8)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
 LINEAR = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
-FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=4, capacity=12)
+FEWER = Arms(ARMS.features[:-1])
+KERNEL = kernels.Gaussian(0.3)
+FIXED = FixedBKB(KERNEL, 0.01, batch=4, capacity=12)
 BOX = Box(jnp.zeros(1), jnp.ones(1))
 
 
@@ -73,20 +75,26 @@ def test_an_interrupted_run_resumes_to_the_uninterrupted_one(name, tmp_path):
         assert whole_run.capacity > bandit.capacity
 
 
-@pytest.mark.parametrize("strategy", ["map", pytest.param("vmap", marks=pytest.mark.slow)])
-def test_several_seeds_are_resumed(strategy, tmp_path):
-    bandit, keys = CASES["growing"], jax.random.split(KEY, 2)
-    whole_run = loops.run(bandit, PROBLEM, keys, HORIZON, strategy=strategy)
+SLOW_ON_ACCELERATOR = [False, pytest.param(True, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("accelerator", SLOW_ON_ACCELERATOR, indirect=True)
+def test_several_seeds_are_resumed(accelerator, tmp_path):
+    """All runs are in one file."""
+    bandit, keys, path = CASES["growing"], jax.random.split(KEY, 2), tmp_path / "run"
+    whole_run = loops.run(bandit, PROBLEM, keys, HORIZON)
 
     def stop(evaluations, seconds):
         if evaluations >= 40:
             raise Interrupted
 
-    options = dict(strategy=strategy, checkpoint=tmp_path / "run")
     with pytest.raises(Interrupted):
-        loops.run(bandit, PROBLEM, keys, HORIZON, on_progress=stop, **options)
-    assert_same(loops.run(bandit, PROBLEM, keys, HORIZON, **options), whole_run)
-    assert file_names(tmp_path) == {"map": ["run.0", "run.1"], "vmap": ["run"]}[strategy]
+        loops.run(bandit, PROBLEM, keys, HORIZON, on_progress=stop, checkpoint=path)
+    assert_same(loops.run(bandit, PROBLEM, keys, HORIZON, checkpoint=path), whole_run)
+    assert file_names(tmp_path) == ["run"]
+    for i, key in enumerate(keys):
+        single_run = loops.run(bandit, PROBLEM, key, HORIZON)
+        np.testing.assert_array_equal(whole_run.trace.arm[i], single_run.trace.arm)
 
 
 def test_another_run_is_refused(tmp_path):
@@ -107,7 +115,7 @@ def test_another_run_is_refused(tmp_path):
     content = path.read_bytes()
     for changed, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
-        (content.replace(b'"version": 3', b'"version": 1'), "version 1, .* 3. Name another file"),
+        (content.replace(b'"version": 4', b'"version": 1'), "version 1, .* 4. Name another file"),
     ]:
         path.write_bytes(changed)
         with pytest.raises(ValueError, match=words):
@@ -117,13 +125,13 @@ def test_another_run_is_refused(tmp_path):
 def test_a_run_from_another_state_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
     state = bandit.init(PROBLEM.arms, jax.random.key(1))
-    changed = state.replace(first_arm=(state.first_arm + 1) % PROBLEM.arms.count)
+    changed = state.replace(count=state.count + 1)
 
     def run(states):
         return loops.run(bandit, PROBLEM, KEY, HORIZON, states=states, checkpoint=path)
 
     assert_same(run([state]), run([state]))
-    for states, words in (([changed], "start.first_arm was"), (None, "start")):
+    for states, words in (([changed], "start.count was"), (None, "start")):
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
             run(states)
 
@@ -167,15 +175,20 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
     resumed_run = loops.drive(FIXED, np.sin, ARMS, KEY, 14, checkpoint=arms_file)
     uniform = dict(algorithm=UniformBox(), domain=BOX, horizon=3)
     box_run = loops.drive(objective=first_coordinate, key=KEY, **uniform, checkpoint=box_file)
+    exact_run = loops.drive(GPUCB(KERNEL), np.sin, ARMS, KEY, 2)
     moved = Box(BOX.lower + 20, BOX.upper + 20)
     for change, words in (
         (dict(checkpoint=arms_file, key=jax.random.key(1)), "holds another run: key was"),
         (dict(checkpoint=arms_file, state=resumed_run), "a run already, and a state was given too"),
         (dict(checkpoint=arms_file, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
         (uniform | dict(checkpoint=box_file, domain=moved), r"box.lower was \[0.0\], is \[20.0"),
-        (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
-        (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "their features differ"),
-        (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
+        (dict(state=resumed_run, domain=FEWER), "other arms: it has 12 arms"),
+        (
+            dict(state=exact_run, algorithm=GPUCB(KERNEL), domain=FEWER),
+            "other arms: it has 12 arms",
+        ),
+        (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are tuple"),
+        (dict(state=resumed_run, algorithm=GPUCB(KERNEL)), "the states of GPUCB are ExactState"),
         (uniform | dict(state=box_run, domain=moved), "another box"),
         (
             uniform | dict(state=box_run, algorithm=GPBandit(initial=3)),
@@ -196,7 +209,7 @@ def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as error_info:
-        patch.setattr("jsketch.loops.host._tell", interrupt)
+        patch.setattr("jsketch.loops.host._tell_arms", interrupt)
         loops.drive(FIXED, np.sin, ARMS, KEY, 12)
     driven = error_info.value.driven
     assert (driven.t, driven.n_unobserved) == (4, 4)
@@ -250,20 +263,19 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 
 def test_a_file_has_one_writer_among_processes(tmp_path):
     """A killed process loses its lock, even while one of its workers is alive."""
-    path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
-    prefix, keys = tmp_path / "run", jax.random.split(KEY, 2)  # the runs are run.0 and run.1
+    path, lock, keys = tmp_path / "run", tmp_path / "run.lock", jax.random.split(KEY, 2)
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)
     try:
         assert process.stdout.readline() == b"held\n"
         words = (
-            "run.1 is being written by another process, or by another call in this one: wait for"
+            "run is being written by another process, or by another call in this one: wait for"
             " it, or name another checkpoint"
         )
         for action in (
             lambda: loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=path),
             lambda: loops.run(Uniform(), LINEAR, KEY, 3, checkpoint=path),
-            lambda: loops.run(Uniform(), LINEAR, keys, 3, checkpoint=prefix, strategy="map"),
+            lambda: loops.run(Uniform(), LINEAR, keys, 3, checkpoint=path),
         ):
             with pytest.raises(ValueError, match=words):
                 action()
@@ -276,7 +288,7 @@ def test_a_file_has_one_writer_among_processes(tmp_path):
         process.wait()
         process.stdin.close()  # ends the worker
         process.stdout.close()
-    assert file_names(tmp_path) == ["run.1"]
+    assert file_names(tmp_path) == ["run"]
 
 
 def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):

@@ -184,7 +184,7 @@ def test_a_run_of_the_users_classes_resumes_its_own_file_only(tmp_path):
     # the file lacks a field of `Progress`
     header, body = saving.parse(path, path.read_bytes(), saving.SIMULATED_RUN)
     fields = serialization.msgpack_restore(body)
-    del fields["exhausted"]
+    del fields["result"]
     saving.RunFile(path, saving.SIMULATED_RUN, header.pop("belongs")).save(fields, **header)
     with pytest.raises(ValueError, match="another version of jsketch, whose states had other"):
         run(0.5, rewards)

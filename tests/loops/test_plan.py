@@ -34,8 +34,6 @@ def test_a_plan_is_positive_and_grows_with_the_seeds(bandit, monkeypatch):
 def test_a_run_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="a run of BBKB with 400 arms would need about .* GB"):
         jsketch.plan(BBKB_SMALL, problem(), 30, memory=1e4)
-    with pytest.raises(ValueError, match="strategy"):
-        jsketch.plan(BBKB_SMALL, problem(), 30, strategy="processes")
 
 
 def test_the_type_of_a_number_compiles_no_other_program():

@@ -4,29 +4,36 @@ import warnings
 from functools import partial
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_problems import ASK, KEY, ROLLOUT
+from small_problems import TELL as TELL_WITH_KEY
 
 from jsketch import Arms, Box, Query, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
 from jsketch.contrib import LengthscaleBalancing, MiniGP
+from jsketch.core import history
 from jsketch.loops.rollouts import start
+from jsketch.results import Result
 from jsketch.types import Algorithm, Evaluations
 
 X = np.linspace(0, 1, 12)[:, None]
+KEYS = jax.random.split(KEY, 2)
 PROBLEM = problems.finite_arms(X, np.sin(5 * X[:, 0]), 0.01)
 FIXED = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=5, max_pending=5, capacity=12, repeat=False)
-TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
+ARMS = PROBLEM.arms
+
+
+def tell(bandit, state, query, y):
+    return TELL_WITH_KEY(bandit, state, ARMS, query, y, KEY)
 
 
 def test_a_run_ends_where_no_arm_is_left():
-    """With 12 arms and horizon 13 `run` raises and `rollout` sets a flag after 12 evaluations."""
+    """With 12 arms and horizon 13 `run` raises and `rollout` ends after 12 evaluations."""
     words = "horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12"
     with pytest.raises(ValueError, match=words):
         loops.run(FIXED, PROBLEM, KEY, 13)
@@ -34,7 +41,7 @@ def test_a_run_ends_where_no_arm_is_left():
     stopped = jax.jit(jax.vmap(lambda key: loops.rollout(FIXED, PROBLEM, key, 13)))(keys)
     for seed in range(2):
         assert int(stopped.t[seed]) == 12 and int(stopped.round[seed]) == 3
-        assert bool(stopped.exhausted[seed]) and bool(stopped.stopped[seed])
+        assert int(stopped.result[seed]) == Result.NOTHING_TO_ASK and bool(stopped.stopped[seed])
         assert sorted(np.asarray(stopped.trace.arm[seed][:12]).tolist()) == list(range(12))
         assert_unwritten_from(stopped.trace, seed, 12)
 
@@ -70,7 +77,7 @@ def test_a_sweep_with_default_capacity_ends_at_its_horizon(monkeypatch):
     runs = sweep(LENGTHSCALES)
     np.testing.assert_array_equal(runs.t, SWEEP_HORIZON)
     assert not runs.stopped.any() and int(runs.trace.dictionary_size.max()) > 64
-    assert runs.state.dictionary.index.shape == (4, SWEEP_HORIZON)
+    assert runs.state.posterior.points.shape == (4, SWEEP_HORIZON, 2)
     for i, lengthscale in enumerate(LENGTHSCALES):
         bandit = BBKB(kernels.Gaussian(lengthscale), max_batch=20, capacity=SWEEP_HORIZON)
         single_run = loops.run(bandit, MANY_ARMS, KEY, SWEEP_HORIZON)
@@ -84,20 +91,20 @@ class Wrapped(Algorithm):
 
     base: Any
 
-    def init(self, domain, key, *, horizon=None, data=None):
-        return self.base.init(domain, key, horizon=horizon)
+    def init(self, arms, key, *, horizon=None, data=None):
+        return self.base.init(arms, key, horizon=horizon)
 
-    def ask(self, state, key, limit=None):
-        return self.base.ask(state, key, limit)
+    def ask(self, state, arms, key, limit=None):
+        return self.base.ask(state, arms, key, limit)
 
-    def tell(self, state, query, y, key):
-        return self.base.tell(state, query, y, key)
+    def tell(self, state, arms, query, y, key):
+        return self.base.tell(state, arms, query, y, key)
 
-    def grow(self, state, capacity):
-        return self.base.grow(state, capacity)
+    def grow(self, state, arms, capacity):
+        return self.base.grow(state, arms, capacity)
 
 
-def test_the_default_capacity_of_a_rollout_suffices(monkeypatch):
+def test_the_default_capacity_of_a_rollout_suffices(accelerator, monkeypatch):
     """A dictionary has at most one point for each arm and each evaluation."""
 
     def capacity(bandit, n_arms, horizon):
@@ -116,7 +123,9 @@ def test_the_default_capacity_of_a_rollout_suffices(monkeypatch):
     assert capacity(balancing.replace(base=bbkb.replace(capacity=16)), 150, 100) == 16
     assert capacity(Wrapped(exact.replace(capacity=600)), 700, 700) == 600
     assert capacity(Wrapped(exact), 700, 700) == 700
-    monkeypatch.setattr("jsketch.devices.memory", lambda: 32 * 8 * 8 * 100**2)
+    # of 32 runs an accelerator has ten matrices each, and a CPU two, and ten more of one run
+    matrices = 32 * 10 if accelerator else 32 * 2 + 10
+    monkeypatch.setattr("jsketch.devices.memory", lambda: matrices * 8 * 100**2)
     assert capacity(exact, 3_000, 1_000) == 128  # 100 fit into memory, and `init` makes 128
 
 
@@ -155,15 +164,15 @@ def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
     observed = Evaluations(counts, counts)
     data = observed.replace(failed=[0, 1, 4])
-    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=data))(KEY)
-    assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
-    assert FIXED.replace(repeat=True).remaining(state) is None
+    state = jax.jit(lambda key: FIXED.init(ARMS, key, data=data))(KEY)
+    assert int(FIXED.remaining(state, ARMS)) == 4  # 2, 6, 8, 10
+    assert FIXED.replace(repeat=True).remaining(state, ARMS) is None
     with pytest.raises(ValueError, match="4 are left"):
         loops.run(FIXED, PROBLEM, KEY, 5, states=[state])
-    query = ASK(FIXED, state, KEY)
+    query = ASK(FIXED, state, ARMS, KEY)
     assert sorted(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == [2, 6, 8, 10]
     with pytest.raises(ValueError, match="failed contains arm 12"):
-        FIXED.init(PROBLEM.arms, KEY, data=observed.replace(failed=[12]))
+        FIXED.init(ARMS, KEY, data=observed.replace(failed=[12]))
 
 
 def test_drive_ends_where_no_arm_is_left_and_repeats_no_failure():
@@ -176,47 +185,65 @@ def test_drive_ends_where_no_arm_is_left_and_repeats_no_failure():
 
     words = "ended after 12 of 20 evaluations: the algorithm returned an empty"
     with pytest.warns(UserWarning, match=words):
-        driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
+        driven = loops.drive(FIXED, objective, ARMS, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
     with pytest.warns(UserWarning, match="returned an empty query"):  # nothing is evaluated again
-        assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
-    # if a whole batch has failed, its arms are not picked again, though `first_arm` is one of them
-    start, query = FIXED.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool))
-    all_failed = TELL(FIXED, start, query, jnp.full(5, jnp.nan))[0]
-    for first in range(5):
-        state = all_failed.replace(first_arm=jnp.asarray(first, jnp.int32))
-        assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
+        assert loops.drive(FIXED, pytest.fail, ARMS, KEY, 20, state=driven).t == 12
+    # if a whole batch has failed, its arms are not picked again, though no arm was observed
+    start, query = FIXED.init(ARMS, KEY), Query(jnp.arange(5, dtype=jnp.int32), jnp.ones(5, bool))
+    all_failed = tell(FIXED, start, query, jnp.full(5, jnp.nan))[0]
+    for key in jax.random.split(KEY, 5):
+        assert np.asarray(ASK(FIXED, all_failed, ARMS, key).index).min() > 4
 
 
 def test_masked_slots_are_not_marked_as_tried():
     """Only slot 0 is evaluated. Masked slots have index 0, and arm 0 is not tried."""
-    state = FIXED.init(PROBLEM.arms, KEY)
-    query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
-    state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
+    state = FIXED.init(ARMS, KEY)
+    query = Query(
+        jnp.asarray([7, 3, 0, 0, 0], jnp.int32), jnp.asarray([True, False, False, False, False])
+    )
+    state = tell(FIXED, state, query, jnp.full(5, jnp.nan))[0]
     assert np.flatnonzero(np.asarray(state.tried)).tolist() == [7]
 
 
 @struct.dataclass
-class Imprecise(Uniform):
-    """Uniform arms that report imprecise variances after the first evaluation."""
+class Imprecise(BKB):
+    """BKB with a given estimate of its rounding errors."""
 
-    def tell(self, state, query, y, key):
-        state, info = Uniform.tell(self, state, query, y, key)
-        return state, info.replace(imprecise=state.count > 1)
+    error: Any = 0.5
+    suspected: bool = struct.field(pytree_node=False, default=True)
+
+    def may_be_imprecise(self, state, error):
+        assert error == 1e-3
+        return self.suspected
+
+    def imprecision(self, state, arms):
+        assert state.counts.shape == (arms.count,)
+        return jnp.asarray(self.error, state.counts.dtype)
 
 
-@pytest.mark.parametrize("loop", ["map", "vmap", "drive"])
-def test_a_run_warns_once_of_imprecise_variances(loop):
-    """The warning points at the line of the user."""
-    with pytest.warns(UserWarning, match="rounding may have changed variances") as warnings_list:
-        if loop == "drive":
-            run = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
-        else:
-            keys = jax.random.split(KEY, 2)
-            run = loops.run(Imprecise(), PROBLEM, keys, 4, strategy=loop)
-    assert np.all(run.imprecise)
-    assert [warning.filename for warning in warnings_list] == [__file__]
+@pytest.mark.parametrize("loop", ["one key", "keys", "accelerator", "drive"])
+def test_a_run_warns_once_of_imprecise_variances(loop, monkeypatch):
+    """The warning points at the line of the user. The estimate is computed only where the bound on
+    the host cannot exclude an error."""
+    if loop == "accelerator":
+        monkeypatch.setattr("jsketch.numerics.on_accelerator", lambda: True)
+
+    def run(**options):
+        bandit = Imprecise(kernels.Gaussian(0.3), capacity=12, **options)
+        with warnings.catch_warnings(record=True) as warnings_list:
+            warnings.simplefilter("always")
+            if loop == "drive":
+                loops.drive(bandit, np.sin, ARMS, KEY, 4)
+            else:
+                loops.run(bandit, PROBLEM, KEY if loop == "one key" else KEYS, 4)
+        return warnings_list
+
+    [warning] = run()
+    assert "rounding may have changed variances by 0.5 of the largest" in str(warning.message)
+    assert warning.filename == __file__
+    assert not run(error=9e-4) and not run(suspected=False)
 
 
 @pytest.mark.parametrize("kind", [BKB, GPUCB])
@@ -229,96 +256,114 @@ def test_a_width_that_is_not_finite_ends_a_run(kind):
 
 @struct.dataclass
 class Ending(Uniform):
-    """Uniform arms whose batch is empty after 3 evaluations."""
+    """Uniform arms whose batch is empty after 3 evaluations. The state is their number."""
 
-    def ask(self, state, key, limit=None):
-        query = Uniform.ask(self, state, key, limit)
-        return query.replace(mask=query.mask & (state.count < 3))
+    def init(self, arms, key, *, horizon=None, data=None):
+        return jnp.zeros((), jnp.int32)
+
+    def ask(self, state, arms, key, limit=None):
+        query = Uniform.ask(self, (), arms, key, limit)
+        return query.replace(mask=query.mask & (state < 3))
+
+    def tell(self, state, arms, query, y, key):
+        return state + query.size, Uniform.tell(self, (), arms, query, y, key)[1]
 
 
-@pytest.mark.parametrize("strategy", ["map", "vmap"])
-def test_an_empty_query_ends_a_run(strategy):
+@pytest.mark.parametrize("key", [KEY, KEYS], ids=["one key", "keys"])
+def test_an_empty_query_ends_a_run(key, accelerator):
     words = "stopped after 3 of 9 evaluations: the algorithm returned an empty"
     with pytest.raises(RuntimeError, match=words):
-        loops.run(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
+        loops.run(Ending(), PROBLEM, key, 9)
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
 WARM_STARTS = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4))
 WARM_STARTS |= dict(fixed=FixedBKB(**SMALL, batch=4))
-WITH_FIRST_ARM = {
+FIRST_ARMS = {
     "bkb": BKB(**SMALL),
-    "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5])),
+    "bbkb": BBKB(**SMALL, max_batch=4),
+    "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5], jnp.int32)),
+    "fixed": FixedBKB(**SMALL, batch=1),
     "gp_ucb": GPUCB(**SMALL),
     "mini_gp": MiniGP(**SMALL, max_batch=4),
     "soful": SOFUL(regularization=0.01, size=1),
 }
 
 
-@pytest.mark.parametrize("name", WITH_FIRST_ARM)
+@pytest.mark.parametrize("name", FIRST_ARMS)
 def test_a_first_arm_that_fails_is_replaced(name):
-    """A first arm that succeeds remains the first arm."""
-    bandit, batches = WITH_FIRST_ARM[name], []
-    state = initial_state = bandit.init(PROBLEM.arms, KEY)
-    for _ in range(3):
-        query = ASK(bandit, state, KEY)
-        batches.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
-        state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
-    first_arm = int(initial_state.first_arm)
-    assert batches[0] == ([3, 5] if name == "initial" else [first_arm])
-    assert batches[1] != batches[0] and batches[2] != batches[1] and len(batches[1]) == 1
-    state, _ = TELL(bandit, initial_state, query, jnp.ones(query.index.shape))
-    assert int(state.first_arm) == first_arm
-    # a query whose slots are all masked is not a failure
-    query = query.replace(mask=jnp.zeros_like(query.mask))
-    state, _ = TELL(bandit, initial_state, query, jnp.full(query.index.shape, jnp.nan))
-    assert int(state.first_arm) == first_arm
+    """Until an evaluation succeeds, every query is one random arm, or the design of the user. After
+    the first success, the pick does not depend on the key."""
+    bandit = FIRST_ARMS[name]
+    state, picked, keys = bandit.init(ARMS, KEY), [], jax.random.split(KEY, 40)
+    for key in keys:
+        query = ASK(bandit, state, ARMS, key)
+        picked.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
+        state, info = tell(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
+        assert int(info.observed) == 0 and int(info.result) == Result.RUNNING
+    if name == "initial":
+        assert picked == [[3, 5]] * 40
+    else:
+        assert {len(arms) for arms in picked} == {1} and len({arms[0] for arms in picked}) > 6
+    # a query whose slots are all masked observes nothing
+    masked = query.replace(mask=jnp.zeros_like(query.mask))
+    state, _ = tell(bandit, state, masked, jnp.ones(query.index.shape))
+    again = ASK(bandit, state, ARMS, keys[-1])
+    np.testing.assert_array_equal(again.index[again.mask], query.index[query.mask])
+    state, _ = tell(bandit, state, query, jnp.ones(query.index.shape))
+    first, second = (ASK(bandit, state, ARMS, key) for key in keys[:2])
+    np.testing.assert_array_equal(first.index[first.mask], second.index[second.mask])
 
 
 @pytest.mark.parametrize("n_arms", [2, 4])
-def test_the_arm_that_replaces_a_failed_one_is_any_other_arm(n_arms):
-    keys, failed = jax.random.split(KEY, 100), jnp.ones((), bool)
-
-    @jax.jit
-    def arms_after_failure(first):
-        return jax.vmap(lambda key: history.resample_first_arm(first, failed, n_arms, key))(keys)
-
-    for first in (0, n_arms - 1):
-        new_arms = np.asarray(arms_after_failure(jnp.asarray(first, jnp.int32)))
-        assert set(new_arms.tolist()) == set(range(n_arms)) - {first}
+def test_the_first_arm_is_any_arm(n_arms):
+    arms = Arms(jnp.zeros((n_arms, 1)))
+    first = jax.vmap(lambda key: history.random_arm(arms, key))(jax.random.split(KEY, 100))
+    assert set(np.asarray(first).tolist()) == set(range(n_arms))
 
 
 @pytest.mark.parametrize("name", WARM_STARTS)
-def test_a_warm_start_beyond_the_capacity_is_flagged(name):
-    """Under vmap `init` cannot raise. `tell` sets a flag, and `run`, `drive` and `grow` raise."""
+def test_a_warm_start_beyond_the_capacity_is_completed(name):
+    """Under vmap `init` cannot raise. `tell` and `rollout` report the capacity, and `grow`, `run`
+    and `drive` complete the state."""
     bandit = WARM_STARTS[name]
     counts = jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
+    with pytest.raises(ValueError, match="a dictionary of 10 arms does not fit a capacity of 4"):
+        bandit.init(ARMS, KEY, data=Evaluations(counts[0], counts[0]))
 
-    def begin(counts):
-        return bandit.init(PROBLEM.arms, KEY, data=Evaluations(counts, counts))
+    def begin(counts, bandit=bandit):
+        return bandit.init(ARMS, KEY, data=Evaluations(counts, counts))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         states = jax.jit(jax.vmap(begin, out_axes=0))(counts)
+        sufficient = begin(counts[0], bandit.replace(capacity=12))
     truncated, complete = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
-    sketch, complete_sketch = (getattr(state, "sketch", state) for state in (truncated, complete))
-    assert int(sketch.n_excess_points) == 6 and int(complete_sketch.n_excess_points) == 0
-    query = ASK(bandit, truncated, KEY)
-    after, info = TELL(bandit, truncated, query, jnp.where(query.mask, 0.5, jnp.nan))
-    assert bool(info.overflow)
-    chex.assert_trees_all_equal(truncated, after)
-    words = "have 10 inducing points, and the capacity is 4: call `init` again"
-    with pytest.raises(ValueError, match=words):
-        bandit.grow(after, 8)
-    with pytest.raises(ValueError, match="have 10 inducing points"):
-        loops.run(bandit, PROBLEM, KEY, 5, states=[truncated])
-    driven = loops.Driven(truncated, np.zeros(0, int), np.zeros(0))
-    with pytest.raises(ValueError, match="have 10 inducing points"):
-        loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, state=driven)
-    if name == "bkb":
-        before = start(bandit, PROBLEM, KEY, 5).replace(state=truncated.replace(domain=None))
-        stuck = ROLLOUT(bandit, PROBLEM, KEY, 5, before)
-        assert bool(stuck.overflow) and int(stuck.t) == 0
+    assert bool(truncated.stale) and not bool(complete.stale)
+    query = ASK(bandit, sufficient, ARMS, KEY)
+    y = jnp.where(query.mask, 0.5, jnp.nan)
+    after, info = tell(bandit, truncated, query, y)
+    assert int(info.result) == Result.CAPACITY_EXCEEDED and bool(after.stale)
+    expected = tell(bandit, sufficient, query, y)[0]
+    grown = bandit.grow(after, ARMS, 12)
+    assert not bool(grown.stale) and grown.capacity == 12
+    np.testing.assert_array_equal(grown.counts, expected.counts)
+    np.testing.assert_array_equal(grown.inducing, counts[0] + expected.counts > 0)
+    # before the state was completed, only a larger bound of the information was known
+    assert (grown.information >= expected.information).all()
+    before = start(bandit, PROBLEM, KEY, 5).replace(state=truncated)
+    stuck = ROLLOUT(bandit, PROBLEM, KEY, 5, before)
+    assert int(stuck.result) == Result.CAPACITY_EXCEEDED and int(stuck.t) == 0
+    run, whole = (loops.run(bandit, PROBLEM, KEY, 5, states=[s]) for s in (truncated, sufficient))
+    assert (run.trace.width >= whole.trace.width * (1 - 1e-9)).all()
+    nothing = np.zeros(0, int), np.zeros(0)
+    driven = loops.drive(
+        bandit, lambda arms: MEAN[arms], ARMS, KEY, 5, state=loops.Driven(truncated, *nothing)
+    )
+    assert not bool(driven.state.stale)
+    np.testing.assert_array_equal(
+        np.bincount(driven.x, minlength=12), driven.state.counts - counts[0]
+    )
 
 
 KERNEL = kernels.Gaussian(0.4)
@@ -334,19 +379,21 @@ def evaluate(arms):
 def test_a_run_ends_where_the_gap_of_its_bounds_is_small(tmp_path):
     """The bounds hold, and the resumed run evaluates nothing."""
     options = dict(stop=0.2, checkpoint=tmp_path / "lab.run")
-    run = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, **options)
+    run = loops.drive(CERTIFIED_BKB, evaluate, ARMS, KEY, 60, **options)
     assert run.stopped and not run.exhausted and 1 < run.t < 60
-    width = float(CERTIFIED_BKB.confidence_width(run.state))
-    mean, std = np.asarray(run.state.mean), np.sqrt(np.asarray(run.state.variance))
+    width = float(CERTIFIED_BKB.confidence_width(run.state, ARMS))
+    posterior = run.state.posterior
+    mean, std = np.asarray(posterior.mean), np.sqrt(np.asarray(posterior.variance))
     upper, lower = mean + width * std, mean - width * std
     assert ((lower <= MEAN) & (upper >= MEAN)).all()
-    assert loops.gap(CERTIFIED_BKB, run.state) == pytest.approx(upper.max() - lower.max(), rel=1e-9)
+    gap = loops.gap(CERTIFIED_BKB, run.state, ARMS)
+    assert gap == pytest.approx(upper.max() - lower.max(), rel=1e-9)
     assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
-    shorter = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t - 1)
-    assert loops.gap(CERTIFIED_BKB, shorter.state) >= 0.2
-    resumed = loops.drive(CERTIFIED_BKB, pytest.fail, PROBLEM.arms, KEY, 60, **options)
+    shorter = loops.drive(CERTIFIED_BKB, evaluate, ARMS, KEY, run.t - 1)
+    assert loops.gap(CERTIFIED_BKB, shorter.state, ARMS) >= 0.2
+    resumed = loops.drive(CERTIFIED_BKB, pytest.fail, ARMS, KEY, 60, **options)
     assert resumed.stopped and resumed.x.tolist() == run.x.tolist()
-    longer = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t + 2, state=resumed)
+    longer = loops.drive(CERTIFIED_BKB, evaluate, ARMS, KEY, run.t + 2, state=resumed)
     assert longer.t == run.t + 2 and not longer.stopped
 
 
@@ -358,20 +405,20 @@ def test_a_function_of_the_user_ends_a_run():
         times.append(driven.t)
         return driven.y.max() > 0.9
 
-    run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=is_good_enough)
+    run = loops.drive(Uniform(), evaluate, ARMS, KEY, 500, stop=is_good_enough)
     best = np.maximum.accumulate(run.y)
     assert run.stopped and best[-1] > 0.9 and (best[: times[-2]] <= 0.9).all()
     with pytest.raises(ZeroDivisionError) as error:
-        loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=lambda driven: 1 / 0)
+        loops.drive(Uniform(), evaluate, ARMS, KEY, 500, stop=lambda driven: 1 / 0)
     assert error.value.driven.t > 0
 
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
     """Without data the gap is twice the width times the prior deviation, which is 10."""
-    start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
-    width = float(bandit.confidence_width(start))
-    assert loops.gap(bandit, start) == pytest.approx(20 * width)
+    start = jax.jit(bandit.init)(ARMS, KEY)
+    width = float(bandit.confidence_width(start, ARMS))
+    assert loops.gap(bandit, start, ARMS) == pytest.approx(20 * width)
 
 
 @pytest.mark.slow
@@ -405,13 +452,13 @@ def test_the_gap_bounds_the_regret_of_functions_of_the_model_only():
 
             run = loops.drive(bandit, measure, Arms(x), jax.random.key(seed), 300, stop=0.5)
             assert run.stopped
-            mean, variance, width = bandit.confidence_bounds(run.state)
+            mean, variance, width = bandit.confidence_bounds(run.state, Arms(jnp.asarray(x)))
             regret = means.max() - means[int(jnp.argmax(mean - width * jnp.sqrt(variance)))]
             if regret > 0.5:
                 yield regret
 
     assert not list(large_regrets(of_norm_three))
-    for draw, count, largest in ((rough, 2, 0.8), (with_peak, 8, 2.0)):
+    for draw, count, largest in ((rough, 2, 0.6), (with_peak, 8, 2.0)):
         regrets = list(large_regrets(draw))
         assert abs(len(regrets) - count) <= 1
         assert max(regrets) == pytest.approx(largest, abs=0.1)

@@ -7,27 +7,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
-from small_problems import KEY, assert_near, random_problems
+from small_problems import INIT, KEY, SCORES, WIDTH, assert_near, random_problems
 
 from jsketch import Arms, kernels
-from jsketch.bandits import BBKB, Evaluations
-from jsketch.bandits.core.sketched import residuals
+from jsketch.bandits import BBKB
+from jsketch.core import dictionary, posterior
 from jsketch.posterior import exact
-from jsketch.sketch import dictionary as dictionaries
+
+RESIDUAL_SUM = jax.jit(posterior.residual_sum)
+
+
+@jax.jit
+def residuals(p, kernel, x):
+    return posterior.residual(kernel.diag(x), posterior.features(p, kernel, x))
 
 
 def test_an_arm_with_1800_pulls_loses_no_digits():
     """After n pulls, a variance computed as a difference has a relative error of about n eps k(x,x)
     / lam, which is 4e-5 here, and in float32 more than 1."""
     x, lam, n_pulls = jnp.array([[0.0], [0.7], [1.1]]), 1e-8, 2000
-    arms = np.where(np.arange(n_pulls) % 10 == 0, 1, 0)
+    arms = np.where(np.arange(n_pulls) % 10 == 0, 1, 0).astype(np.int32)
     rewards = np.random.default_rng(0).standard_normal(n_pulls)
     kernel, counts, sums = kernels.Gaussian(0.5), np.bincount(arms), np.bincount(arms, rewards)
 
     @jax.jit
     def run(arms, rewards):
         def step(post, pull):
-            return exact.observe(post, kernel, x, *pull, jnp.ones((), bool), lam)
+            return exact.observe(post, kernel, x, lam, *pull, jnp.ones((), bool)), None
 
         return jax.lax.scan(step, exact.prior(kernel, x, lam, 2), (arms, rewards))[0]
 
@@ -41,19 +47,22 @@ def test_an_arm_with_1800_pulls_loses_no_digits():
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
 
 
-def test_an_observation_that_is_masked_or_overflows_changes_nothing():
+def test_an_observation_that_is_masked_or_does_not_fit_changes_nothing():
     x, kernel, lam = jnp.array([[0.0], [0.7], [1.1]]), kernels.Gaussian(0.5), 0.1
 
     def observe(post, arm, observed):
-        return exact.observe(post, kernel, x, jnp.int32(arm), 1.0, jnp.array(observed), lam)
+        """(the posterior, whether the arm fits)."""
+        arm, observed = jnp.int32(arm), jnp.array(observed)
+        fits = exact.fits(post, arm[None], observed[None])
+        return exact.observe(post, kernel, x, lam, arm, 1.0, observed & fits), fits
 
     post = exact.prior(kernel, x, lam, 2)
     for arm in (0, 1, 1):
-        post, overflow = observe(post, arm, True)
-        assert not overflow
-    for arm, observed, overflows in ((0, False, False), (2, False, False), (2, True, True)):
-        same, overflow = observe(post, arm, observed)
-        assert overflow == overflows
+        post, fits = observe(post, arm, True)
+        assert fits
+    for arm, observed, expected in ((0, False, True), (2, False, True), (2, True, False)):
+        same, fits = observe(post, arm, observed)
+        assert fits == expected
         jax.tree.map(np.testing.assert_array_equal, same, post)
 
 
@@ -65,9 +74,11 @@ def test_copies_of_pulled_arms_leave_a_posterior_finite():
     @jax.jit
     def run(x):
         def step(post, arm):
-            return exact.observe(post, kernel, x, arm, 1.0, jnp.ones((), bool), lam)
+            return exact.observe(post, kernel, x, lam, arm, 1.0, jnp.ones((), bool)), None
 
-        return jax.lax.scan(step, exact.prior(kernel, x, lam, 24), jnp.arange(24))[0]
+        return jax.lax.scan(step, exact.prior(kernel, x, lam, 24), jnp.arange(24, dtype=jnp.int32))[
+            0
+        ]
 
     for seed in range(8):
         x = np.random.default_rng(seed).uniform(size=(12, 2))
@@ -84,14 +95,13 @@ def test_posteriors_of_more_arms_than_xla_processes_in_one_chunk():
     counts = (np.arange(len(x)) < 6).astype(float)
     sums = counts * np.sin(2 * x.sum(1))
     bandit = BBKB(kernels.Gaussian(lengthscale), lam, noise_std=0.1)
-    state = bandit.init(Arms(jnp.asarray(x)), KEY, data=Evaluations(counts, sums, pulled))
+    state, arms = INIT(bandit, x, counts, sums, pulled), Arms(jnp.asarray(x))
     rows = oracles.gaussian(x[pulled] / lengthscale, x / lengthscale, 1.0)
     explained = np.linalg.solve(rows[:, pulled] + lam * np.eye(6), rows)
     mean, variance = sums[pulled] @ explained, (1 - (rows * explained).sum(0)) / lam
-    np.testing.assert_allclose(state.mean, mean, atol=1e-8)
-    np.testing.assert_allclose(state.variance, variance, rtol=1e-7)
-    width = float(bandit.confidence_width(state))
-    scores = jax.jit(bandit.scores)(state)
+    np.testing.assert_allclose(state.posterior.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(state.posterior.variance, variance, rtol=1e-7)
+    width, scores = float(WIDTH(bandit, state, arms)), SCORES(bandit, state, arms)
     np.testing.assert_allclose(scores, mean + width * np.sqrt(variance), rtol=1e-7)
 
 
@@ -102,36 +112,43 @@ def test_variances_and_logdets_satisfy_their_bounds():
         _, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
         in_dictionary = p.dictionary
         upper = np.diag(covariance)[in_dictionary] * (1 + 1e-7) + 1e-9
-        assert (np.asarray(state.variance)[in_dictionary] <= upper).all()
-        sketched_logdet, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
+        assert (np.asarray(state.posterior.variance)[in_dictionary] <= upper).all()
+        sketched_logdet = float(state.posterior.logdet)
+        history = p.arms.features, state.counts, state.inducing
+        rho = float(RESIDUAL_SUM(state.posterior, p.kernel, *history))
         dense_residual = oracles.sketched(p.gram, p.dictionary, p.counts, p.sums, p.lam)[3]
-        residual = residuals(p.kernel, state)
+        residual = residuals(state.posterior, p.kernel, p.arms.features)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
-        assert (residual >= 0).all() and (residual[in_dictionary] == 0).all()
+        assert (residual >= 0).all()
         assert_near(rho, p.counts @ dense_residual, 1e-6)
         assert sketched_logdet <= logdet * (1 + 1e-9) <= sketched_logdet + rho / p.lam + 1e-7
 
 
 def test_inclusion_probabilities_are_those_of_the_paper_and_at_most_one():
-    probability = dictionaries.inclusion_probability(jnp.array([0.0, 1.0, 20.0]), 0.1, 2.0)
+    probability = dictionary.probability(jnp.array([0.0, 1.0, 20.0]), 0.1, 2.0)
     np.testing.assert_allclose(probability, [0, 0.2, 1], rtol=1e-15)
     # THEORY 3.2
-    np.testing.assert_allclose(dictionaries.qbar_theory(1000, 0.1), 72 * np.log(40_000), rtol=1e-14)
+    np.testing.assert_allclose(dictionary.qbar_theory(1000, 0.1), 72 * np.log(40_000), rtol=1e-14)
 
 
 def test_a_dictionary_is_extended_while_it_is_not_much_larger_than_a_new_draw():
     """THEORY 3.6: a dictionary is extended while the result has at most (1 + g) times the expected
-    size of a new draw, and never for g below 0. The rule is tested for single values of g and for
-    several values under vmap."""
-    counts = jnp.arange(10.0)
-    variance = jnp.full(10, 0.05)
-    dictionary, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
-    added = jnp.arange(10) == 7
-    probability = dictionaries.inclusion_probability(counts, variance, 2.0)
+    size of a new draw, for single values of g and for several values under vmap."""
+    extended = jnp.isin(jnp.arange(10), jnp.array([0, 1, 2, 3, 7]))
+    probability = dictionary.probability(jnp.arange(10.0), jnp.full(10, 0.05), 2.0)
+    np.testing.assert_allclose(probability, np.minimum(1, np.arange(10) / 10))
     least_growth = 5 / float(probability.sum()) - 1  # that allows five arms
-    growths = jnp.array([-1.0, -1e-3, least_growth - 1e-6, least_growth + 1e-6, 1e9])
-    rule = partial(dictionaries.extend, dictionary, added, probability)
-    vmapped = jax.vmap(rule)(growths)
+    growths = jnp.array([-1.0, 0.0, least_growth - 1e-6, least_growth + 1e-6, 1e9])
+    may_extend = partial(dictionary.may_extend, extended, probability)
+    vmapped = jax.vmap(may_extend)(growths)
     for i, expected in enumerate([False, False, False, True, True]):
-        for extended, extends in (rule(growths[i]), (vmapped[0][i], vmapped[1][i])):
-            assert np.flatnonzero(extended).tolist() == [0, 1, 2, 3, 7] and extends == expected
+        assert bool(may_extend(growths[i])) == bool(vmapped[i]) == expected
+
+
+def test_a_draw_takes_each_arm_with_its_probability():
+    """Of 4,000 draws, the frequency of an arm is within 4.5 standard errors of its probability. An
+    arm that was not pulled is never drawn, and one of probability 1 always."""
+    probability = dictionary.probability(jnp.arange(11.0), jnp.full(11, 0.05), 2.0)
+    draws = jax.vmap(dictionary.draw, (0, None))(jax.random.split(KEY, 4000), probability)
+    p, frequency = np.asarray(probability), np.asarray(draws).mean(0)
+    assert (np.abs(frequency - p) <= 4.5 * np.sqrt(p * (1 - p) / 4000)).all()

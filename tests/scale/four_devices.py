@@ -1,140 +1,153 @@
-"""Computations of `test_sharded` on four devices. Requests and results are JSON."""
+"""Computations of `test_placed` on four devices. Requests and results are JSON."""
 
 import json
 import re
 import sys
 import warnings
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType
 
-from jsketch import Arms, kernels, rollout
-from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, history
+from jsketch import drive, kernels, rollout, run
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
+from jsketch.core.dictionary import Draw
 from jsketch.loops.rollouts import start
 from jsketch.problems import finite
-from jsketch.scale import Sharded, place
-from jsketch.scale.shards import Shard
+from jsketch.scale import place
 
 KERNEL = kernels.Gaussian(lengthscale=0.3)
-CAPACITY = dict(capacity=32)
+SKETCH = dict(capacity=32)
 BANDITS = {
-    "bbkb": BBKB(KERNEL, max_batch=12, **CAPACITY),
-    "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **CAPACITY),
-    "extended": FixedBKB(KERNEL, batch=6, resparsify=4.0, **CAPACITY),
-    "ts": SketchedTS(KERNEL, batch=5, **CAPACITY),
-    "bkb": BKB(KERNEL, **CAPACITY),
-    "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **CAPACITY),
-    "swept": BBKB(KERNEL, lazy=False, max_batch=12, **CAPACITY),
+    "bbkb": BBKB(KERNEL, max_batch=12, **SKETCH),
+    "draw": BBKB(KERNEL, max_batch=12, dictionary=Draw(), **SKETCH),
+    "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **SKETCH),
+    "guaranteed": BBKB(
+        KERNEL, rule="global_local", local_statistic="guaranteed", max_batch=12, **SKETCH
+    ),
+    "bkb": BKB(KERNEL, dictionary=Draw(), **SKETCH),
+    "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **SKETCH),
+    "ts": SketchedTS(KERNEL, batch=5, **SKETCH),
+    "exact": GPUCB(KERNEL, **SKETCH),
 }
-ARMS, HORIZON = 61, 24  # 4 devices have three rows of padding
+ARMS, HORIZON = 61, 24  # on four devices, three rows are padding
 # a collective in the text of a program, after its results, such as s32[4,16]
-COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
-
-start_run = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
-run = jax.jit(
-    lambda bandit, problem, key, progress: rollout(bandit, problem, key, HORIZON, progress)
+COLLECTIVE = (
+    r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\("
 )
 
+rollout_program = jax.jit(rollout, static_argnums=3)
+start_program = jax.jit(start, static_argnums=3)
 
-def mesh_of(devices):
-    return jax.make_mesh((devices,), ("arms",), devices=jax.devices()[:devices])
+
+def mesh_of(devices, **options):
+    """A mesh of the first devices. The axes are explicit, the default of JAX."""
+    return jax.make_mesh((devices,), ("arms",), devices=jax.devices()[:devices], **options)
 
 
 def problem():
-    """(arms, mean rewards). The best arm has copies on another device. Arms 19 and 20 are equal."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(size=(ARMS, 2))
-    best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
-    x[[50, 60]], x[20] = x[best], x[19]
-    return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+    """(arms, mean rewards). The last arm, which is repeated as padding, is the best one."""
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
+    mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
+    best = np.argmax(mean)
+    x[[best, -1]], mean[[best, -1]] = x[[-1, best]], mean[[-1, best]]
+    return x, mean
 
 
-def picks(name, counts, dictionary="cold"):
-    """The arms of a run without a mesh, and of runs over meshes of `counts` devices. The
-    `dictionary` of a warm start is None, "bless", "leverage" or a list of arms; "cold" is no warm
-    start."""
+def on_devices(devices):
+    """The problem over a mesh; 0 devices are no mesh, and "2x2" is a mesh with a second axis."""
     x, mean = problem()
-    host_problem = finite.finite_arms(x, mean, 0.1)
-    bandit, key = BANDITS[name], jax.random.key(1)
-    arms = {}
-    for devices in [0, *counts]:  # 0 is no mesh
-        algorithm, placed = bandit, host_problem
-        if devices:
-            mesh = mesh_of(devices)
-            algorithm, placed = Sharded(bandit, mesh), host_problem.replace(arms=place(x, mesh))
-        progress = start_run(algorithm, placed, key)
+    on_host = finite.finite_arms(x, mean, 0.1)
+    if devices == 0:
+        return on_host
+    if devices == "2x2":
+        mesh = jax.make_mesh((2, 2), ("copies", "arms"), axis_types=(AxisType.Auto,) * 2)
+    else:
+        mesh = mesh_of(devices)
+    return on_host.replace(arms=place(x, mesh))
+
+
+def runs(name, counts, dictionary="cold"):
+    """The runs without a mesh and over meshes of `counts` devices. The `dictionary` of a warm start
+    is None, "bless", "leverage" or a list of arms; "cold" is no warm start."""
+    results = {}
+    for devices in [0, *counts]:
+        placed, key, bandit = on_devices(devices), jax.random.key(1), BANDITS[name]
+        progress = None
         if dictionary != "cold":
-            progress = progress.replace(
-                state=replace(warm(algorithm, placed.arms, mean, key, dictionary), domain=None)
-            )
-        arms[devices] = np.asarray(run(algorithm, placed, key, progress).trace.arm).tolist()
-    return dict(without_mesh=arms.pop(0), on_meshes=arms)
+            progress = start_program(bandit, placed, key, HORIZON)
+            progress = progress.replace(state=warm(bandit, placed.arms, dictionary))
+        result = rollout_program(bandit, placed, key, HORIZON, progress)
+        results[str(devices)] = summary(result, placed.arms)
+    return results
 
 
-def warm(bandit, domain, mean, key, dictionary):
+def warm(bandit, arms, dictionary):
     """The state after evaluations of arms on several devices, one of them twice."""
-    arms = np.array([0, 60, 17, 33, 33, 48])
-    data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
-    if dictionary is None and not isinstance(bandit, Sharded):
-        # without jit every operation would be compiled on its own
-        return jax.jit(bandit.init)(domain, key, data=data)
-    if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
+    numbers = np.array([0, 60, 17, 33, 33, 48])
+    data = history.of_evaluations(arms, numbers, problem()[1][numbers] + 0.1, dictionary)
+    if isinstance(bandit, FixedBKB):
         data = data.replace(failed=np.array([5, 59]))
-    return bandit.init(domain, key, data=data)
+    return bandit.init(arms, jax.random.key(1), data=data)
 
 
-def draws(devices):
-    """{key type and dtype: whether the devices together draw the numbers of jax.random}."""
-    rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
-    equal = {}
-    for impl in ("threefry2x32", "rbg"):
-        for dtype in (jnp.float32, jnp.float64):
-            key = jax.random.key(3, impl=impl)
-
-            def draw_shard(key, dtype=dtype):
-                normal = shard.normal(key, (3, rows), dtype)
-                return shard.uniform(key, (rows,), dtype), normal
-
-            specs = (P("arms"), P(None, "arms"))
-            part = jax.shard_map(
-                draw_shard, mesh=mesh_of(devices), in_specs=P(), out_specs=specs, check_vma=False
-            )
-            uniform, normal = (np.asarray(a)[..., :ARMS] for a in part(key))
-            same = (uniform == np.asarray(jax.random.uniform(key, (ARMS,), dtype))).all()
-            same &= (normal == np.asarray(jax.random.normal(key, (3, ARMS), dtype))).all()
-            equal[f"{impl} {np.dtype(dtype).name}"] = bool(same)
-    return equal
-
-
-def round_costs(arms, devices):
-    """The bytes on a device, and the messages between devices, of a compiled round of BBKB."""
-    mesh = mesh_of(devices)
-    domain = place(np.random.default_rng(0).uniform(size=(arms, 8)), mesh)
-    bandit = Sharded(BBKB(KERNEL, max_batch=12, **CAPACITY), mesh)
-    key = jax.random.key(0)
-
-    def step(bandit, state, key):
-        query = bandit.ask(state, key)
-        return bandit.tell(state, query, jnp.zeros(query.index.shape, jnp.float64), key)
-
-    state = jax.eval_shape(bandit.init, domain, key)
-    state = jax.tree.map(
-        lambda leaf, spec: jax.ShapeDtypeStruct(
-            leaf.shape, leaf.dtype, sharding=jax.NamedSharding(domain.features.sharding.mesh, spec)
-        ),
-        state.replace(domain=Arms(state.domain.features, domain.shard)),
-        bandit._specs(state).replace(domain=Arms(P("arms"), domain.shard)),
+def summary(progress, arms):
+    """What has to be the same on any number of devices, and what a device holds."""
+    trace, state = progress.trace, progress.state
+    vectors = [
+        leaf for leaf in jax.tree.leaves(state) if np.shape(leaf)[:1] == (len(arms.features),)
+    ]
+    # a state on the exact posterior has neither of them
+    history = [getattr(state, name, None) for name in ("counts", "inducing")]
+    return dict(
+        arms=trace.arm.tolist(),
+        numbers=np.stack([trace.reward, trace.width, trace.dictionary_size]).tolist(),
+        padding=[0 if leaf is None else int(leaf[arms.count :].sum()) for leaf in history],
+        is_divided=[leaf.addressable_shards[0].data.size < leaf.size for leaf in vectors],
     )
-    program = jax.jit(step).lower(bandit, state, key).compile()
-    memory = program.memory_analysis()
+
+
+def loops(devices):
+    """The arms of `run`, whose capacity grows, and of `drive` and its second part."""
+    placed, key = on_devices(devices), jax.random.key(1)
+    bandit = BBKB(KERNEL, max_batch=12, capacity=4)
+    mean = problem()[1]
+    first = drive(bandit, mean.__getitem__, placed.arms, key, 12)
+    second = drive(bandit, mean.__getitem__, placed.arms, key, HORIZON, state=first)
+    return dict(run=run(bandit, placed, key, HORIZON).trace.arm.tolist(), drive=second.x.tolist())
+
+
+def collectives(text):
+    """(name, shape) of each array that the devices exchange in a compiled program."""
+    messages = re.findall(COLLECTIVE, text)
+    shapes = [(name, re.findall(r"\w+\[([\d,]*)\]", results)) for results, name in messages]
+    return sorted(
+        (name, [int(n) for n in shape.split(",") if n]) for name, all_ in shapes for shape in all_
+    )
+
+
+def program(name, n_arms, devices):
+    """The bytes on a device and the messages of a compiled run over many arms, in whose sweeps the
+    arms have several chunks."""
+    mesh = mesh_of(devices)
+    arms = place(np.random.default_rng(0).uniform(size=(n_arms, 8)), mesh)
+    bandit = BANDITS[name].replace(capacity=192)
+    placed = finite.GaussianArms(arms, jnp.zeros(len(arms.features)), 0.1)
+    compiled = rollout_program.lower(bandit, placed, jax.random.key(0), HORIZON).compile()
+    memory = compiled.memory_analysis()
     return dict(
         bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
-        # (result, name) of each collective
-        messages=sorted(re.findall(COLLECTIVE, program.as_text())),
+        rows=len(arms.features) // devices,
+        messages=collectives(compiled.as_text()),
     )
+
+
+def sort_program(n_arms, devices):
+    """The messages of a program that has to gather a vector of all arms."""
+    arms = place(np.random.default_rng(0).uniform(size=(n_arms, 8)), mesh_of(devices))
+    compiled = jax.jit(lambda x: jnp.sort(x[:, 0])).lower(arms.features).compile()
+    return dict(rows=len(arms.features) // devices, messages=collectives(compiled.as_text()))
 
 
 def place_error(arms, devices):
@@ -146,14 +159,27 @@ def place_error(arms, devices):
     return None
 
 
+def rows(n_arms, devices):
+    """(rows, padding, whether each device has its rows of the arms) of placed arms."""
+    x = np.random.default_rng(0).uniform(size=(n_arms, 2))
+    arms = place(x, mesh_of(devices))
+    parts = [np.asarray(shard.data) for shard in arms.features.addressable_shards]
+    expected = np.concatenate([x, np.repeat(x[-1:], arms.padding, 0)])
+    return dict(
+        rows=len(arms.features),
+        padding=arms.padding,
+        is_equal=bool((np.concatenate(parts) == expected).all()) and len(set(map(len, parts))) == 1,
+    )
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    requests = json.loads(sys.argv[1])
-    results = dict(
-        picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
-        warm={name: picks(name, *more) for name, more in requests.get("warm", {}).items()},
-        draws={n: draws(n) for n in requests.get("draws", [])},
-        too_few=[place_error(*pair) for pair in requests.get("too_few", [])],
-        rounds=[round_costs(*pair) for pair in requests.get("rounds", [])],
+    functions = dict(
+        runs=runs,
+        loops=loops,
+        program=program,
+        sort_program=sort_program,
+        place_error=place_error,
+        rows=rows,
     )
-    print(json.dumps(results))
+    print(json.dumps([functions[name](*arguments) for name, *arguments in json.loads(sys.argv[1])]))

@@ -12,21 +12,21 @@ import numpy as np
 from jsketch import Arms, drive, kernels
 from jsketch.bandits import BBKB, FixedBKB, history
 from jsketch.loops.host import Driven
-from jsketch.scale import Sharded, distributed
+from jsketch.scale import distributed
 
 ARMS, HORIZON = 31, 16
 BATCH = 4
 
 
-def runs(bandit, fixed, domain, values):
+def runs(bandit, fixed, arms, values):
     """The picks of BBKB, and of FixedBKB after a warm start."""
     key, evaluate = jax.random.key(1), values.__getitem__
-    first = drive(bandit, evaluate, domain, key, HORIZON)
-    arms = np.array([30, 4, 4, 17])
-    data = history.of_evaluations(domain, arms, values[arms], "leverage")
+    first = drive(bandit, evaluate, arms, key, HORIZON)
+    numbers = np.array([30, 4, 4, 17])
+    data = history.of_evaluations(arms, numbers, values[numbers], "leverage")
     data = data.replace(failed=np.array([8]))
-    begin = Driven(fixed.init(domain, key, data=data), np.zeros(0, np.int32), np.zeros(0))
-    warm = drive(fixed, evaluate, domain, key, 2 * BATCH, state=begin)
+    begin = Driven(fixed.init(arms, key, data=data), np.zeros(0, np.int32), np.zeros(0))
+    warm = drive(fixed, evaluate, arms, key, 2 * BATCH, state=begin)
     return dict(picks=first.x.tolist(), warm=warm.x.tolist())
 
 
@@ -54,6 +54,5 @@ if __name__ == "__main__":
             distributed.place_rows(wrong, ARMS, mesh)
         except ValueError as error:
             print(error)
-    domain = distributed.place_rows(x[rows], ARMS, mesh)
-    bandits = Sharded(bandit, mesh), Sharded(fixed, mesh)
-    print(json.dumps(runs(*bandits, domain, values)))
+    arms = distributed.place_rows(x[rows], ARMS, mesh)
+    print(json.dumps(runs(bandit, fixed, arms, values)))

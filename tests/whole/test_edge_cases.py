@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import CASES, HORIZON, features, problem
-from test_refusals import KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X, begin
+from test_refusals import ARMS, KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X, begin
 
-from jsketch import Arms, Query, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
+from jsketch import Arms, Query, checks, kernels, loops, problems, struct
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SOFUL, TS, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
+from jsketch.results import Result
 from jsketch.sketch import bless
 from jsketch.types import Box
 
@@ -22,19 +23,25 @@ BANDIT = BKB(KERNEL, capacity=6)
 
 
 def test_arrays_lists_and_tables_are_arms():
-    bandit = BBKB(KERNEL, max_batch=3)
-    expected, state = bandit.ask(begin(bandit), KEY), begin(bandit, X.tolist())
-    query = bandit.ask(state, KEY)
-    np.testing.assert_array_equal(query.index, expected.index)
-    state, info = bandit.tell(state, query, [1, 2, 3], KEY)
-    assert int(info.observed) == 1 and state.reward_sums.sum() == 1
-    table = pd.DataFrame(X, columns=["a", "b"])
+    bandit, table = (
+        BBKB(KERNEL, max_batch=3, width=widths.certified),
+        pd.DataFrame(X, columns=["a", "b"]),
+    )
+    runs = [
+        loops.drive(bandit, lambda arms: X[arms, 0], Arms(x), KEY, 6)
+        for x in (jnp.asarray(X), X, X.tolist(), table)
+    ]
+    for run, x in zip(runs[1:], (X, X.tolist(), table), strict=True):
+        np.testing.assert_array_equal(run.x, runs[0].x)
+        gap = loops.gap(bandit, run.state, Arms(x))
+        assert gap == loops.gap(bandit, runs[0].state, Arms(jnp.asarray(X)))
     for frame, dtype in (
         (table, X.dtype),
         (table.astype("float32"), np.float32),
         (table.rank().astype(int), X.dtype),
     ):
-        converted = begin(Uniform(), frame).domain.features
+        begin(Uniform(), frame)
+        converted = checks.arms(Arms(frame)).features
         np.testing.assert_allclose(converted, frame, rtol=1e-6)
         assert converted.dtype == jax.dtypes.canonicalize_dtype(dtype)
     assert Arms(table).count == 40
@@ -85,7 +92,8 @@ def test_float32_with_a_small_regularization_is_warned_of():
 def test_a_batch_that_fills_its_capacity_is_warned_of():
     bandit = CASES["bbkb_global"].replace(max_batch=2, ratio=50.0)
     with pytest.warns(UserWarning, match="filled its capacity"):
-        assert bool(loops.run(bandit, problem(), KEY, HORIZON).truncated)
+        run = loops.run(bandit, problem(), KEY, HORIZON)
+    assert int(run.trace.batch_size.max()) == 2
 
 
 # Traced values
@@ -102,27 +110,35 @@ def test_a_traced_feature_that_is_no_row_of_the_table_gives_nan():
 def test_a_traced_arm_that_does_not_exist_is_not_pending():
     bandit = FixedBKB(KERNEL, batch=2, max_pending=2, capacity=4)
     state = begin(bandit)
-    pend = jax.jit(lambda index: bandit.pend(state, Query(index, jnp.ones(3, bool))).pending)
-    np.testing.assert_array_equal(pend(jnp.array([40, -1, 7])), np.arange(40) == 7)
+    pend = jax.jit(lambda index: bandit.pend(state, ARMS, Query(index, jnp.ones(3, bool))).pending)
+    np.testing.assert_array_equal(pend(jnp.array([40, -1, 7], jnp.int32)), np.arange(40) == 7)
 
 
 def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
+    bandit = BANDIT.replace(capacity=40)
+
     @jax.jit
     def observe_with(dictionary):
-        state = begin(BANDIT, pull_counts=ONES, reward_sums=ONES, dictionary=dictionary)
-        return state.dictionary.mask.sum(), BANDIT.tell(state, QUERY, jnp.ones(1), KEY)[1].nonfinite
+        state = begin(bandit, pull_counts=ONES, reward_sums=ONES, dictionary=dictionary)
+        info = bandit.tell(state, ARMS, QUERY, jnp.ones(1), KEY)[1]
+        return info.result, jnp.isnan(state.sums).all()
 
-    assert [int(value) for value in observe_with(jnp.array([0, 3]))] == [2, 0]
+    assert [int(value) for value in observe_with(jnp.array([0, 3]))] == [Result.RUNNING, 0]
     for wrong in ([-1, 3], [3, 99]):
-        assert [int(value) for value in observe_with(jnp.array(wrong))] == [1, 1]
+        expected = [Result.NOT_FINITE, 1]
+        assert [int(value) for value in observe_with(jnp.array(wrong))] == expected
 
 
 def test_a_traced_width_below_zero_is_flagged():
     bandit = SOFUL(size=1)
-    state = begin(bandit)
-    info = jax.jit(lambda width: bandit.replace(width=width).tell(state, QUERY, [1.0], KEY)[1])
-    for deviations, flagged in ((1.0, False), (0.0, False), (-1.0, True)):
-        assert bool(info(widths.Bayesian(deviations)).nonfinite) == flagged
+    state, y = begin(bandit), jnp.ones(1)
+
+    @jax.jit
+    def result(width):
+        return bandit.replace(width=width).tell(state, ARMS, QUERY, y, KEY)[1].result
+
+    for deviations, code in ((1.0, "RUNNING"), (0.0, "RUNNING"), (-1.0, "NOT_FINITE")):
+        assert int(result(widths.Bayesian(deviations))) == Result[code]
 
 
 # Ranges of numbers
@@ -189,7 +205,7 @@ def test_variances_below_rounding_give_equally_large_batches():
     @jax.jit
     def batch_size(variance):
         posterior = state.posterior.replace(variance=jnp.full(1, variance))
-        return bandit.ask(state.replace(posterior=posterior), KEY).size
+        return bandit.ask(state.replace(posterior=posterior), Arms(ONE_ARM), KEY).size
 
     # C^2 - 1 = 3 is divided by half of the variance after 4 evaluations, 1 / 10
     assert int(batch_size(0.0)) == int(batch_size(1e-17)) == 30
@@ -206,25 +222,86 @@ ONE_ARM, FAR_ARMS = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
         (BBKB(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 3.5, 4.5),
         (BBKB(KERNEL, 1.0, max_batch=3, capacity=4, rule="global_local"), ONE_ARM, 3, 3.5, 4.5),
         (GPBUCB(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 3.5, 4.5),
-        # there are rows for three new arms, and a fourth ends the batch
-        (GPBUCB(KERNEL, 1.0, max_batch=5, new_arms=2, capacity=1), FAR_ARMS, 4, 15.0, 17.0),
+        # a batch has at most two new arms
+        (GPBUCB(KERNEL, 1.0, max_batch=5, new_arms=2, capacity=1), FAR_ARMS, 2, 15.0, 17.0),
         # an arm is pulled C^2 - 1 times
         (MiniGP(KERNEL, 1.0, max_batch=3, capacity=4), ONE_ARM, 3, 2.1, 2.3),
     ],
 )
-def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ending_ratio, larger_ratio):
+def test_the_rule_the_limit_or_the_capacity_ends_a_batch(
+    bandit, x, size, ending_ratio, larger_ratio
+):
     state, one = begin(bandit, x), jnp.ones(())
-    if hasattr(state, "evidence"):
-        state = state.replace(evidence=state.evidence.replace(count=one))
+    if isinstance(bandit, BBKB):
+        state = state.replace(counts=state.counts.at[0].set(1))
     else:
         state = state.replace(count=one)
-    ask = jax.jit(lambda ratio, limit: bandit.replace(ratio=ratio).ask(state, KEY, limit))
-    for ratio, limit, truncated in (
-        (ending_ratio, 100, False),
-        (larger_ratio, 100, True),
-        (larger_ratio, size, False),
+
+    @jax.jit
+    def ask(ratio, limit):
+        return bandit.replace(ratio=ratio).ask(state, Arms(x), KEY, limit)
+
+    for ratio, limit, expected in (
+        (ending_ratio, 100, size),
+        (larger_ratio, 100, bandit.max_batch if len(x) == 1 else size),
+        (larger_ratio, size - 1, size - 1),
     ):
-        query = ask(ratio, limit)
-        assert int(query.size) == size and bool(query.truncated) == truncated
-    _, info = jax.eval_shape(lambda: bandit.tell(state, query, jnp.zeros(query.mask.shape), KEY))
-    assert info.truncated.shape == ()
+        assert int(ask(ratio, limit).size) == expected
+    query = ask(ending_ratio, 100)
+    _, info = bandit.tell(state, Arms(x), query, jnp.zeros(query.mask.shape), KEY)
+    fits = len(x) == 1
+    assert int(info.batch_size) == (size if fits else 0)
+    assert int(info.result) == (Result.RUNNING if fits else Result.CAPACITY_EXCEEDED)
+
+
+@pytest.mark.filterwarnings("error:a batch filled")
+def test_a_batch_that_its_rule_ends_is_not_warned_of():
+    """With ratio 1 every batch has one pick."""
+    bandit = CASES["bbkb_global"].replace(max_batch=2, ratio=1.0)
+    assert int(loops.run(bandit, problem(), KEY, 6).trace.batch_size.max()) == 1
+
+
+# Numbers of another dtype than the arms'
+
+
+def with_float64_numbers(bandit):
+    return jax.tree.map(lambda leaf: np.float64(leaf) if isinstance(leaf, float) else leaf, bandit)
+
+
+@pytest.mark.parametrize("name", ["uniform", "gp_ucb", "bbkb_extended"])
+def test_loops_convert_settings_to_the_dtype_of_the_arms(name, monkeypatch):
+    """Settings of NumPy's float64, with arms in float32, give the run of Python's numbers."""
+    float32, bandit = problem(jnp.float32), with_float64_numbers(CASES[name])
+    noisy, means = float32.replace(noise_std=np.float64(0.1)), np.asarray(float32.mean_reward)
+    monkeypatch.setattr("jsketch.loops.planning.PILOT_SECONDS", 0.01)
+    pure = jax.jit(loops.rollout, static_argnames="horizon")
+    expected = pure(CASES[name], float32, KEY, 8).trace.arm
+    assert loops.plan(bandit, noisy, 8).pilot > 0
+    run = loops.run(bandit, noisy, KEY, 8)
+    # the numbers of the algorithm are traced, known and mapped
+    traced, known = (
+        pure(bandit, noisy, KEY, 8),
+        jax.jit(lambda: loops.rollout(bandit, noisy, KEY, 8))(),
+    )
+    stacked, keys = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), bandit), jnp.stack([KEY] * 2)
+    mapped = jax.jit(jax.vmap(lambda b, key: loops.rollout(b, noisy, key, 8)))(stacked, keys)
+    for result, arms in (
+        (run, run.trace.arm),
+        (traced, traced.trace.arm),
+        (known, known.trace.arm),
+        (mapped, mapped.trace.arm[1]),
+    ):
+        assert jnp.dtype(jnp.float64) not in {leaf.dtype for leaf in jax.tree.leaves(result.state)}
+        np.testing.assert_array_equal(arms, expected)
+    driven = loops.drive(bandit, lambda arms: means[arms], noisy.arms, KEY, 8)
+    other = loops.drive(CASES[name], lambda arms: means[arms], noisy.arms, KEY, 8)
+    np.testing.assert_array_equal(driven.x, other.x)
+    if name != "uniform":
+        assert loops.gap(bandit, driven.state, noisy.arms) > 0
+
+
+@pytest.mark.parametrize("number", [0.0, np.float64(0.0), np.float32(0.0)])
+def test_a_rollout_under_jit_refuses_numbers_out_of_their_range(number):
+    run = jax.jit(lambda key: loops.rollout(GPUCB(KERNEL, number), problem(jnp.float32), key, 3))
+    with pytest.raises(ValueError, match="regularization must be a finite number above 0"):
+        run(KEY)

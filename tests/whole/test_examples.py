@@ -34,6 +34,11 @@ def example_of(value):
 EXAMPLES = {name: code for name, value in PUBLIC.items() if (code := example_of(value))}
 
 
+def negative_sum(x, key=None):
+    """The objective of the examples, of one point [d] or of points [n, d]."""
+    return -x.sum(-1)
+
+
 @pytest.fixture(scope="module")
 def names():
     """The objects that the examples use."""
@@ -44,9 +49,10 @@ def names():
     key, box = jax.random.key(0), jsketch.Box(jnp.zeros(2), jnp.ones(2))
     modules = dict(jax=jax, jnp=jnp, np=np, scale=scale)
     arms = dict(features=features, mean_reward=mean_reward, problem=problem)
+    places = dict(mesh=jax.make_mesh((1,), ("arms",)), kernel=jsketch.kernels.Gaussian(1.0))
     campaigns = dict(x=features, arms=[3, 14], values=[0.2, 0.7], old_x=xs, old_values=ys)
-    others = dict(xs=xs, ys=ys, key=key, box=box, f=lambda x, key: -x.sum())
-    return PUBLIC | modules | arms | campaigns | others
+    others = dict(xs=xs, ys=ys, key=key, box=box, f=negative_sum)
+    return PUBLIC | modules | arms | campaigns | places | others
 
 
 @pytest.mark.filterwarnings("ignore")

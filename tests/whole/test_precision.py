@@ -5,15 +5,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, OPTIMISERS, VARIANTS, features
+from cases import CASES, OPTIMISERS, VARIANTS, features, problem
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS as FORECASTER_VARIANTS
 
-from jsketch import Arms, Box, kernels
+from jsketch import Arms, Box, kernels, loops, struct
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
 from jsketch.contrib import CBBKB, EKUCB, KUCB, SharedEmbedding
+from jsketch.loops.runs import IMPRECISE
 from jsketch.loops.streams import stream
 from jsketch.types import Evaluations
 
@@ -38,22 +39,40 @@ def assert_all_float32(tree):
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - VARIANTS))
 def test_bandits_have_the_dtype_of_the_arms(name):
+    """The loops convert the numbers of an algorithm, by either function."""
+    arms, y = Arms(features(jnp.float32)), jnp.zeros(20, jnp.float32)
+
     def one_round(bandit, x, y):
-        state = bandit.init(Arms(x), KEY)
-        query = bandit.ask(state, KEY)
+        arms = Arms(x)
+        state = bandit.init(arms, KEY)
+        query = bandit.ask(state, arms, KEY)
         optional_methods = dict(confidence_width=(), scores=(), sample=(KEY,), samples=(KEY,))
         values = [
-            getattr(bandit, method)(state, *arguments)
+            getattr(bandit, method)(state, arms, *arguments)
             for method, arguments in optional_methods.items()
             if callable(getattr(bandit, method, None))
         ]
-        return state, bandit.tell(state, query, y[: len(query.index)], KEY), values
+        return state, bandit.tell(state, arms, query, y[: len(query.index)], KEY), values
 
-    y = np.zeros(20)
-    states = jax.eval_shape(one_round, with_float64_numbers(CASES[name]), features(jnp.float32), y)
-    assert_all_float32(states)
-    before, (after, _), _ = states
-    chex.assert_trees_all_equal_shapes_and_dtypes(before, after)
+    bandit = with_float64_numbers(CASES[name])
+    for convert in (struct.in_dtype, struct.numbers_in_dtype):
+        converted = convert(bandit, jnp.float32)
+        states = jax.eval_shape(one_round, converted, arms.features, y)
+        assert_all_float32(states)
+        before, (after, _), _ = states
+        chex.assert_trees_all_equal_shapes_and_dtypes(before, after)
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - VARIANTS))
+def test_a_rollout_has_the_dtype_of_the_arms(name):
+    """The numbers of the algorithm are NumPy's, or traced arrays."""
+    bandit = with_float64_numbers(CASES[name])
+    progress = jax.eval_shape(lambda key: loops.rollout(bandit, problem(jnp.float32), key, 20), KEY)
+    assert_all_float32(progress)
+    traced_progress = jax.eval_shape(
+        lambda bandit: loops.rollout(bandit, problem(jnp.float32), KEY, 20), bandit
+    )
+    chex.assert_trees_all_equal_shapes_and_dtypes(progress, traced_progress)
 
 
 def test_bandits_over_points_have_the_dtype_given_to_init():
@@ -122,8 +141,16 @@ def test_rounding_between_far_clusters_is_reported():
     counts[::50] = 20
     bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
     observed = Evaluations(counts, counts)
-    imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, data=observed).imprecise)
+
+    @jax.jit
+    def estimate(x):
+        state = bandit.init(Arms(x), KEY, data=observed)
+        return state, bandit.imprecision(state, Arms(x))
+
     for gap, flagged in ((0.0, False), (100.0, True)):
-        assert bool(imprecise((cluster + gap * sides).astype(np.float32))) == flagged, gap
+        state, error = estimate((cluster + gap * sides).astype(np.float32))
+        assert bool(error > IMPRECISE) == flagged, gap
+        # the bound that decides whether the estimate is computed never excludes such an error
+        assert bandit.may_be_imprecise(state, IMPRECISE) or not flagged
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):
         bandit.init(Arms((cluster + 1000 * sides).astype(np.float32)), KEY)

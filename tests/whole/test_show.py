@@ -52,8 +52,8 @@ def results():
     return [
         (arms, "GaussianArms"),
         (bandit, "BBKB(kernel=Gaussian(lengthscale=0.5), capacity=32)"),
-        (jax.jit(bandit.init)(arms.arms, key), "SketchState"),
-        (Uniform().ask(Uniform().init(arms.arms, key), key), "Query"),
+        (jax.jit(bandit.init)(arms.arms, key), "State"),
+        (Uniform().ask(Uniform().init(arms.arms, key), arms.arms, key), "Query"),
         (run, "Run"),
         (run.trace, "Trace"),
         (loops.run(box.UniformBox(), box_problem, key, 12), "BoxRun"),
@@ -87,7 +87,7 @@ def test_every_repr_is_short(results):
 def test_results_show_their_best_values_and_flags(results):
     by_name = {type(value).__name__: value for value, _ in results}
     run, tuning, driven = by_name["Run"], by_name["Result"], by_name["Driven"]
-    assert "evaluations=20" in repr(run) and "truncated=False" in repr(run)
+    assert "evaluations=20" in repr(run) and "capacity=0" in repr(run)
     regret = np.asarray(run.trace.regret).min()
     assert f"simple_regret={regret:.4g}" in repr(run)
     # the repr has fewer digits

@@ -10,16 +10,16 @@ Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE Transactions on 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.exact_state import ResidualFreeBandit
-from jsketch.linalg import matmul
+from jsketch import struct
+from jsketch.bandits.exact import ResidualFreeBandit
+from jsketch.core import history, widths
+from jsketch.numerics import matmul
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
@@ -59,48 +59,48 @@ def observe(
 class FeatureState:
     """The ridge posterior in a feature space R^M, updated after every evaluation."""
 
-    domain: Arms  # A arms; constant
-    first_arm: Array  # [] int32, a random arm for the first pull, redrawn if its evaluation fails
     whitened: Array  # [A, M], u(x) = z(x)/sqrt(lam); constant
     posterior: FeaturePosterior
     count: Array  # [], number of observations
-    prior_variance: Array  # [], max_x |z(x)|^2
 
 
-def start(regularization: ArrayLike, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+def start(regularization: ArrayLike, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
-    dtype = domain.features.dtype
-    whitened = z / jnp.sqrt(jnp.asarray(regularization, dtype))
+    whitened = z / jnp.sqrt(regularization)
     return FeatureState(
-        domain=domain,
-        first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
         whitened=whitened,
         posterior=FeaturePosterior(
-            root=jnp.eye(z.shape[1], dtype=dtype),
-            mean=jnp.zeros(len(z), dtype),
+            root=jnp.eye(z.shape[1], dtype=z.dtype),
+            mean=jnp.zeros(len(z), z.dtype),
             variance=jnp.square(whitened).sum(1),
-            logdet=jnp.zeros((), dtype),
+            logdet=jnp.zeros((), z.dtype),
         ),
-        count=jnp.zeros((), dtype),
-        prior_variance=jnp.max(jnp.square(z).sum(1)),
+        count=jnp.zeros((), z.dtype),
     )
 
 
 class FeatureBandit(widths.ScaledWidth, ResidualFreeBandit):
     """The methods of all algorithms on fixed features. Subclasses add the fields and `init`."""
 
+    def prior_variance(self: Any, state: FeatureState, arms: Arms) -> Array:
+        return self.regularization * jnp.max(jnp.square(state.whitened).sum(1))
+
     def tell(
-        self, state: FeatureState, query: Query, y: Array, key: PRNGKey
+        self, state: FeatureState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
-        query, y = checks.feedback(state.domain, query, y)
         observed = query.mask & jnp.isfinite(y)
 
-        def step(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
-            return observe(posterior, state.whitened, query.index[i], y[i], observed[i])
+        def step(slot: Array, posterior: FeaturePosterior) -> FeaturePosterior:
+            arm, is_observed = query.index[slot], observed[slot]
+            return observe(posterior, state.whitened, arm, y[slot], is_observed)
 
-        posterior = counts.scan_slots(step, state.posterior, query)
-        width = self.confidence_width(state)
-        size, finite = state.whitened.shape[1], jnp.isfinite(posterior.mean).all()
-        info = counts.round_info(query, y, size=size, width=width, finite=finite)
-        new = counts.count_observations(state, info, key)
-        return replace(new, posterior=posterior), info
+        posterior = lax.fori_loop(0, history.last_slot(query), step, state.posterior)
+        info = history.round_info(
+            query,
+            y,
+            size=state.whitened.shape[1],
+            width=self.confidence_width(state, arms),
+            finite=jnp.isfinite(posterior.mean).all(),
+        )
+        count = state.count + info.observed.astype(state.count.dtype)
+        return replace(state, posterior=posterior, count=count), info

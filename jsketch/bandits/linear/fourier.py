@@ -15,13 +15,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import counts, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
-from jsketch.linalg import matmul
+from jsketch.core import history, widths
+from jsketch.numerics import matmul
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.struct import in_dtype
 from jsketch.types import Arms, PRNGKey, Query
 
 
@@ -29,7 +28,7 @@ from jsketch.types import Arms, PRNGKey, Query
 class FourierBandit(FeatureBandit, widths.KernelBandit):
     """The fields and the method `init` that FourierUCB and FourierTS share."""
 
-    scale: ArrayLike = 1.0  # factor on the width
+    scale: ArrayLike = struct.number(1.0, above=0)  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
     width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
 
@@ -40,15 +39,13 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
         )
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = checks.bandit_arms(self, self.kernel, domain, key, data)
-        arm_key, feature_key = jax.random.split(key)
-        arms = domain.features
-        features, kernel = in_dtype((self.features, self.kernel), arms.dtype)
-        fourier_map = features.draw(kernel, arms.shape[1], feature_key, arms.dtype)
-        z = fourier.features(fourier_map, fourier.subtract_large_means(arms))
-        return feature_posterior.start(self.regularization, domain, arm_key, z)
+        x = checks.bandit_arms(self, self.kernel, arms, key, data).features
+        _, feature_key = jax.random.split(key)
+        fourier_map = self.features.draw(self.kernel, x.shape[1], feature_key, x.dtype)
+        z = fourier.features(fourier_map, fourier.subtract_large_means(x))
+        return feature_posterior.start(self.regularization, z)
 
 
 @struct.dataclass
@@ -71,11 +68,13 @@ class FourierTS(FourierBandit):
     # come from the Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
-    def sample(self, state: FeatureState, key: PRNGKey) -> Array:
+    def sample(self, state: FeatureState, arms: Arms, key: PRNGKey) -> Array:
         """A draw [A] of the mean rewards of all arms from N(mean, width^2 covariance)."""
         normal = jax.random.normal(key, (state.whitened.shape[1],), state.whitened.dtype)
         deviation = matmul(state.whitened, matmul(state.posterior.root, normal))
-        return state.posterior.mean + self.confidence_width(state) * deviation
+        return state.posterior.mean + self.confidence_width(state, arms) * deviation
 
-    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.query_of_best(state, self.sample(state, key))
+    def ask(
+        self, state: FeatureState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
+        return history.query_of_best(arms, self.sample(state, arms, key), state.count, key)

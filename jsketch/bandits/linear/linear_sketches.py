@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, kernels, struct
-from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.widths import ucb
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
-from jsketch.linalg import matmul
+from jsketch.core import history, widths
+from jsketch.core.widths import ucb
+from jsketch.numerics import matmul
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
-from jsketch.struct import in_dtype
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
@@ -32,25 +30,22 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 class SOFULState:
     """The frequent directions of the pulled arms and the moment of their rewards, O(m d) memory."""
 
-    domain: Arms  # A arms; constant
-    first_arm: Array  # [] int32, a random arm for the first pull, redrawn if its evaluation fails
     sketch: FrequentDirections  # m directions
     moment: Array  # [d], sum_i y_i x_i, which is not sketched
     count: Array  # [], number of observations
-    prior_variance: Array  # [], max_x |x|^2
 
 
 @struct.dataclass
 class LinearBandit(Algorithm):
     """The fields that SOFUL and CBRAP share."""
 
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
-    norm_bound: ArrayLike = 1.0  # F >= |theta|
-    delta: ArrayLike = 0.1  # failure probability
-    scale: ArrayLike = 1.0  # factor on the width
+    regularization: ArrayLike = struct.number(1e-2, above=0)  # lam, usually noise_std^2
+    noise_std: ArrayLike = struct.number(0.1, at_least=0)  # xi
+    norm_bound: ArrayLike = struct.number(1.0, at_least=0)  # F >= |theta|
+    delta: ArrayLike = struct.number(0.1, above=0, below=1)  # failure probability
+    scale: ArrayLike = struct.number(1.0, above=0)  # factor on the width
     width: widths.Width = widths.gp_ucb_code  # the confidence width, one of `bandits.widths`
-    size: int = struct.field(pytree_node=False, default=16)  # m, the size of the sketch
+    size: int = struct.size(16)  # m, the size of the sketch
 
 
 @struct.dataclass
@@ -64,85 +59,85 @@ class SOFUL(LinearBandit):
     UCB and O(A d) with TS, and an observation O(m^2 d + m^3).
     """
 
-    form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"form": ("ucb", "ts")}
+    # "ucb": the scores are upper confidence bounds, "ts": Thompson samples
+    form: str = struct.choice("ucb", of=("ucb", "ts"))
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
-        domain = checks.bandit_arms(self, kernels.Linear(), domain, key, data)
-        arms = domain.features
-        checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
+        arms = checks.bandit_arms(self, kernels.Linear(), arms, key, data)
+        dimension, dtype = arms.features.shape[1], arms.features.dtype
+        checks.memory(self.size * (dimension + self.size), dtype, size=self.size)
         state = SOFULState(
-            domain=domain,
-            first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
-            sketch=projection.empty(self.size, arms.shape[1], arms.dtype),
-            moment=jnp.zeros(arms.shape[1], arms.dtype),
-            count=jnp.zeros((), arms.dtype),
-            prior_variance=jnp.max(jnp.square(arms).sum(1)),
+            sketch=projection.empty(self.size, dimension, dtype),
+            moment=jnp.zeros(dimension, dtype),
+            count=jnp.zeros((), dtype),
         )
         # raises ValueError if the width reads a field that this evidence does not have
-        jax.eval_shape(lambda: self.confidence_width(state))
+        jax.eval_shape(lambda: self.confidence_width(state, arms))
         return state
 
-    def confidence_width(self, state: SOFULState) -> Array:
+    def confidence_width(self, state: SOFULState, arms: Arms) -> Array:
         """The confidence width [] (beta~_t of the paper), times `scale`."""
         evidence = widths.DirectionsEvidence(
             count=state.count,
-            logdet=projection.logdet(state.sketch, self._lam(state)),
-            prior_variance=state.prior_variance,
+            logdet=projection.logdet(state.sketch, self.regularization),
+            prior_variance=jnp.max(jnp.square(arms.features).sum(1)),
             shrunk=state.sketch.shrunk,
             size=self.size,
             inputs=state.moment.shape[0],
         )
-        width = widths.confidence_width(self, evidence)
-        return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.moment.dtype)
-
-    def _lam(self, state: SOFULState) -> ArrayLike:
-        return in_dtype(self.regularization, state.moment.dtype)
+        return jnp.asarray(self.scale * widths.confidence_width(self, evidence))
 
     def weights(self, state: SOFULState) -> Array:
         """The weights V^-1 sum_i y_i x_i, [d], whose product with an arm is the mean of the arm."""
-        return projection.power(state.sketch, state.moment, self._lam(state), exponent=-1)
+        return projection.power(state.sketch, state.moment, self.regularization, exponent=-1)
 
-    def scores(self, state: SOFULState) -> Array:
+    def scores(self, state: SOFULState, arms: Arms) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        arms = state.domain.features
-        variance = projection.variance(state.sketch, arms, self._lam(state))
-        return ucb(matmul(arms, self.weights(state)), variance, self.confidence_width(state))
+        mean = matmul(arms.features, self.weights(state))
+        variance = projection.variance(state.sketch, arms.features, self.regularization)
+        return ucb(mean, variance, self.confidence_width(state, arms))
 
-    def sample(self, state: SOFULState, key: PRNGKey) -> Array:
+    def sample(self, state: SOFULState, arms: Arms, key: PRNGKey) -> Array:
         """A draw [A] of the mean rewards, with weights from N(V^-1 sum_i y_i x_i, width^2 V^-1)."""
         normal = jax.random.normal(key, state.moment.shape, state.moment.dtype)
-        deviation = projection.power(state.sketch, normal, self._lam(state), exponent=-0.5)
-        weights = self.weights(state) + self.confidence_width(state) * deviation
-        return matmul(state.domain.features, weights)
+        deviation = projection.power(state.sketch, normal, self.regularization, exponent=-0.5)
+        weights = self.weights(state) + self.confidence_width(state, arms) * deviation
+        return matmul(arms.features, weights)
 
-    def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
-        return counts.query_of_best(state, scores)
+    def ask(
+        self, state: SOFULState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
+        is_ts = self.form == "ts"
+        scores = self.sample(state, arms, key) if is_ts else self.scores(state, arms)
+        return history.query_of_best(arms, scores, state.count, key)
 
     def tell(
-        self, state: SOFULState, query: Query, y: Array, key: PRNGKey
+        self, state: SOFULState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SOFULState, Info]:
-        query, y = checks.feedback(state.domain, query, y)
         observed = query.mask & jnp.isfinite(y)
 
         def step(
-            i: Array, carry: tuple[FrequentDirections, Array]
+            slot: Array, carry: tuple[FrequentDirections, Array]
         ) -> tuple[FrequentDirections, Array]:
             sketch, moment = carry
-            x = state.domain.features[query.index[i]]
+            x, is_observed = arms.features[query.index[slot]], observed[slot]
             appended = projection.append(sketch, x)
-            sketch = jax.tree.map(partial(jnp.where, observed[i]), appended, sketch)
-            return sketch, moment + x * jnp.where(observed[i], y[i], 0)
+            sketch = jax.tree.map(partial(jnp.where, is_observed), appended, sketch)
+            return sketch, moment + x * jnp.where(is_observed, y[slot], 0)
 
-        sketch, moment = counts.scan_slots(step, (state.sketch, state.moment), query)
-        size, width = (sketch.energies > 0).sum(dtype=jnp.int32), self.confidence_width(state)
-        finite = jnp.isfinite(moment).all()
-        info = counts.round_info(query, y, size=size, width=width, finite=finite)
-        new = counts.count_observations(state, info, key)
-        return replace(new, sketch=sketch, moment=moment), info
+        start = state.sketch, state.moment
+        sketch, moment = lax.fori_loop(0, history.last_slot(query), step, start)
+        info = history.round_info(
+            query,
+            y,
+            size=(sketch.energies > 0).sum(dtype=jnp.int32),
+            width=self.confidence_width(state, arms),
+            finite=jnp.isfinite(moment).all(),
+        )
+        count = state.count + info.observed.astype(state.count.dtype)
+        return replace(state, sketch=sketch, moment=moment, count=count), info
 
 
 @struct.dataclass
@@ -155,12 +150,10 @@ class CBRAP(FeatureBandit, LinearBandit):
     """
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = checks.bandit_arms(self, kernels.Linear(), domain, key, data)
-        arm_key, projection_key = jax.random.split(key)
-        arms = domain.features
-        floats = self.size * (domain.count + arms.shape[1] + self.size)
-        checks.memory(floats, arms.dtype, size=self.size)
-        gaussian = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
-        return feature_posterior.start(self.regularization, domain, arm_key, matmul(arms, gaussian))
+        x = checks.bandit_arms(self, kernels.Linear(), arms, key, data).features
+        _, projection_key = jax.random.split(key)
+        checks.memory(self.size * (sum(x.shape) + self.size), x.dtype, size=self.size)
+        gaussian = projection.gaussian(projection_key, x.shape[1], self.size, x.dtype)
+        return feature_posterior.start(self.regularization, matmul(x, gaussian))

@@ -20,7 +20,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import cholesky_inverse, matmul
+from jsketch.numerics import cholesky_inverse, diagonal, matmul
 
 
 class Displacement(NamedTuple):
@@ -58,9 +58,9 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
     """Sigma = lam I + sum_i g_i g_i^T (eq. 3) of gradients [N, d_w], whose unused rows are zero."""
     lam = jnp.asarray(regularization, gradients.dtype)
     rows = gradients / jnp.sqrt(lam)
-    gram = jnp.eye(rows.shape[0], dtype=rows.dtype) + matmul(rows, rows.T)
-    factor = cholesky_inverse(gram)
-    return Ellipsoid(rows, factor.inverse, lam, factor.logdet)
+    lower, inverse = cholesky_inverse(jnp.eye(len(rows), dtype=rows.dtype) + matmul(rows, rows.T))
+    logdet = 2 * jnp.log(diagonal(lower)).sum()
+    return Ellipsoid(rows, inverse, lam, logdet)
 
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:

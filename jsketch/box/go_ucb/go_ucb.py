@@ -47,7 +47,7 @@ from jsketch.box.go_ucb.rounds import (
     next_query,
     nothing_left_out,
 )
-from jsketch.linalg import matmul, put
+from jsketch.numerics import matmul, put
 from jsketch.precision import one_dtype
 from jsketch.search import ascend
 from jsketch.types import Box, PRNGKey

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
-from jsketch.linalg import matmul
+from jsketch.numerics import matmul
 from jsketch.types import PRNGKey
 
 

@@ -14,7 +14,7 @@ from jsketch import checks, struct
 from jsketch.box import history
 from jsketch.box.go_ucb.model import LeftOut, flatten
 from jsketch.box.history import History
-from jsketch.linalg import lazy_cond
+from jsketch.numerics import lazy_cond
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
 

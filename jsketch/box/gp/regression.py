@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from jsketch import struct
 from jsketch.box.history import moments
-from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, running_count
+from jsketch.numerics import aligned, cholesky_inverse, count, diagonal, matmul, positions
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
@@ -65,21 +65,22 @@ def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> A
     return jnp.where(pairs, numbers.outputscale * kernel.gram(scaled, scaled), 0) + noise
 
 
-def _solve(factor: Factor, data: Data) -> Array:
-    """Cov^-1 y, [N]."""
-    return matmul(factor.inverse.T, matmul(factor.inverse, data.y))
+def _solve(inverse: Array, data: Data) -> Array:
+    """Cov^-1 y, [N], for the inverse L^-1 [N,N] of Cov y = L L^T."""
+    return matmul(inverse.T, matmul(inverse, data.y))
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """log p(y | u), [], of the standardized y (R&W eq. 2.30). Its gradient (eq. 5.9) needs only
     matrix products."""
     covariance = covariance_of_values(kernel, numbers, data)
-    factor = cholesky_inverse(lax.stop_gradient(covariance))
-    weights = _solve(factor, data)
-    count = data.mask.sum(dtype=data.y.dtype)
-    value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
+    lower, inverse = cholesky_inverse(lax.stop_gradient(covariance))
+    logdet = 2 * jnp.log(diagonal(lower)).sum()
+    weights = _solve(inverse, data)
+    n_values = data.mask.sum(dtype=data.y.dtype)
+    value = -(matmul(data.y, weights) + logdet + n_values * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2 needs no derivative of the factorization
-    slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
+    slope = (weights[:, None] * weights[None, :] - matmul(inverse.T, inverse)) / 2
     # `change` is zero, but has the derivative of the covariance
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
@@ -98,8 +99,8 @@ class Posterior:
 
 def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:
     """The posterior of f given the data."""
-    factor = cholesky_inverse(covariance_of_values(kernel, numbers, data))
-    return Posterior(kernel, numbers, data, factor.inverse, _solve(factor, data))
+    _, inverse = cholesky_inverse(covariance_of_values(kernel, numbers, data))
+    return Posterior(kernel, numbers, data, inverse, _solve(inverse, data))
 
 
 def _mean_and_half(posterior: Posterior, u: Array) -> tuple[Array, Array]:
@@ -159,13 +160,14 @@ def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
     capacities = [len(data.y)]
     while capacities[-1] >= 2 * SMALLEST_CAPACITY:
         capacities.append(-(-capacities[-1] // 2))
-    cumulative = running_count(data.mask)
 
     def branch(capacity: int) -> Any:
-        index, valid = compact(cumulative, 0, capacity)
+        place = positions(data.mask, capacity)
+        valid = place < len(data.y)
+        index = jnp.where(valid, place, 0)
         y = jnp.where(valid, data.y[index], 0)
         return function(Data(data.u[index], y, valid, data.centre, data.spread))
 
-    fits = jnp.asarray(capacities, jnp.int32) >= cumulative[-1]
+    fits = jnp.asarray(capacities, jnp.int32) >= count(data.mask)
     # the capacities descend, and the last that fits is the smallest
     return lax.switch(fits.sum() - 1, [partial(branch, capacity) for capacity in capacities])

@@ -18,7 +18,7 @@ from jsketch import struct
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds, Limits, hyperparameters_of, limits_of
 from jsketch.box.gp.regression import Data, Hyperparameters
-from jsketch.linalg import BLOCK, cholesky_inverse, matmul
+from jsketch.numerics import PANEL, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
@@ -103,7 +103,7 @@ def _gradient(kernel: Any, parameters: _Parameters, limits: Limits, data: Data) 
     """The gradient of the log marginal likelihood (eq. 5.9 in `regression`), without its value."""
     model = _model(parameters, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
-    inverse = gram_of_lower(cholesky_inverse(covariance).inverse)
+    inverse = gram_of_lower(cholesky_inverse(covariance)[1])
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
@@ -119,7 +119,7 @@ def _gradient(kernel: Any, parameters: _Parameters, limits: Limits, data: Data) 
 def gram_of_lower(lower: Array) -> Array:
     """L^T L of a lower triangular matrix L [n,n], by halves, which skip products with zeros."""
     half = len(lower) // 2
-    if half < BLOCK:
+    if half < PANEL:
         return matmul(lower.T, lower)
     top, strip, rest = lower[:half, :half], lower[half:, :half], lower[half:, half:]
     corner = matmul(strip.T, rest)
@@ -155,20 +155,5 @@ def draw(
         )
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
         normal = jax.random.normal(value_key, (len(u), n_draws), u.dtype)
-        values = mean[None, :] + root_times(covariance, normal).T
+        values = mean[None, :] + matmul(cholesky_inverse(covariance)[0], normal).T
     return data.centre + data.spread * values
-
-
-def root_times(matrix: Array, z: Array) -> Array:
-    """L z for a positive definite matrix [q,q] = L L^T and z [q,k], by halves and in matrix
-    products, as in `cholesky_inverse`."""
-    half = len(matrix) // 2
-    if half < BLOCK:
-        # L = matrix L^-T
-        return matmul(matrix, matmul(cholesky_inverse(matrix).inverse.T, z))
-    top, strip, rest = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
-    inverse = cholesky_inverse(top).inverse
-    cross = matmul(strip, inverse.T)
-    upper = matmul(top, matmul(inverse.T, z[:half]))
-    lower = matmul(cross, z[:half]) + root_times(rest - matmul(cross, cross.T), z[half:])
-    return jnp.concatenate([upper, lower])

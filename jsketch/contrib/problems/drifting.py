@@ -8,7 +8,6 @@ sum_j |f^(j+1) - f^(j)|. Regret is dynamic, that is, relative to the best arm of
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -47,25 +46,22 @@ class DriftingArms:
         next_j = jnp.minimum(j + 1, last)
         return (1 - share) * self.anchors[j] + share * self.anchors[next_j]
 
-    def checked(self, bandit: Bandit[Any], key: PRNGKey) -> DriftingArms:
+    def checked(self, bandit: Bandit, key: PRNGKey) -> DriftingArms:
         bandit.init(self.arms, key)  # raises ValueError for invalid arms
         return self
 
-    def start(self, bandit: Bandit[Any], key: PRNGKey) -> Any:
-        return replace(bandit.init(self.arms, key), domain=None)
+    def start(self, bandit: Bandit, key: PRNGKey) -> Any:
+        return bandit.init(self.arms, key)
 
-    def advance(
-        self, bandit: Bandit[Any], state: Any, key: PRNGKey, t: Array
-    ) -> tuple[Any, RunRecord]:
+    def advance(self, bandit: Bandit, state: Any, key: PRNGKey, t: Array) -> tuple[Any, RunRecord]:
         ask_key, tell_key, noise_key = jax.random.split(key, 3)
-        state = replace(state, domain=self.arms)
-        query = bandit.ask(state, ask_key, limit=1)
+        query = bandit.ask(state, self.arms, ask_key, limit=1)
         # the slots in use come first
         arm, mean = query.index[0], self.mean_reward(t)
         y = mean[arm] + self.noise_std * jax.random.normal(noise_key, (), self.anchors.dtype)
         rewards = jnp.full(query.index.shape, jnp.nan, y.dtype).at[0].set(y)
-        state, info = bandit.tell(state, query, rewards, tell_key)
-        return replace(state, domain=None), record(
+        state, info = bandit.tell(state, self.arms, query, rewards, tell_key)
+        return state, record(
             info,
             action=arm,
             reward=y,

@@ -18,6 +18,9 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import checks, struct
+from jsketch.numerics import one_after_another
+from jsketch.precision import dtype_of, in_dtype
+from jsketch.results import Result
 from jsketch.types import Info, PRNGKey
 
 
@@ -32,8 +35,7 @@ class RunRecord:
     uniform_regret: Array  # the expected regret of a uniform action
     dictionary_size: Array  # int32
     width: Array
-    overflow: Array  # bool, whether the capacity was exceeded and the reward was not applied
-    nonfinite: Array  # bool
+    result: Array  # int32, a `jsketch.results.Result`
     # these three fields are set only with clients, see `contrib.clients`
     sent: Any = None  # floats sent so far
     sent_as_data: Any = None  # floats that points and rewards would have taken so far
@@ -41,8 +43,8 @@ class RunRecord:
 
 
 def record(info: Info, **fields: Any) -> RunRecord:
-    """The record of a round, with four fields from `info` and the others from `fields`."""
-    names = "dictionary_size", "width", "overflow", "nonfinite"
+    """The record of a round, with three fields from `info` and the others from `fields`."""
+    names = "dictionary_size", "width", "result"
     return RunRecord(**{name: getattr(info, name) for name in names}, **fields)
 
 
@@ -59,19 +61,23 @@ def advance(
     return problem.advance(bandit, state, jax.random.fold_in(round_key, t), t)
 
 
+def _run(
+    problem: Any, bandit: Any, key: PRNGKey, *, horizon: int, restart: int | None
+) -> RunRecord:
+    start, round_key = begin(problem, bandit, key)
+
+    def step(state: Any, t: Array) -> tuple[Any, RunRecord]:
+        if restart is not None:
+            state = jax.tree.map(partial(jnp.where, t % restart == 0), start, state)
+        return advance(problem, bandit, round_key, state, t)
+
+    return lax.scan(step, start, jnp.arange(horizon, dtype=jnp.int32))[1]
+
+
 @partial(jax.jit, static_argnames=("horizon", "restart"))
 def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None) -> RunRecord:
-    def run(key: PRNGKey) -> RunRecord:
-        start, round_key = begin(problem, bandit, key)
-
-        def step(state: Any, t: Array) -> tuple[Any, RunRecord]:
-            if restart is not None:
-                state = jax.tree.map(partial(jnp.where, t % restart == 0), start, state)
-            return advance(problem, bandit, round_key, state, t)
-
-        return lax.scan(step, start, jnp.arange(horizon, dtype=jnp.int32))[1]
-
-    return jax.vmap(run)(keys)
+    run = partial(_run, horizon=horizon, restart=restart)
+    return jax.vmap(lambda key: one_after_another(run, problem, bandit, key))(keys)
 
 
 def play(
@@ -92,18 +98,20 @@ def play(
     keys = checks.keys(keys=keys)
     if restart is not None:
         checks.positive_integer(restart=restart)
+    bandit = in_dtype(bandit, dtype_of(problem))
     problem = problem.checked(bandit, keys[0])
     runs = _runs(problem, bandit, horizon, keys, restart)
-    check_flags(runs, horizon)
+    check_results(runs, horizon)
     return runs
 
 
-def check_flags(runs: RunRecord, horizon: int) -> None:
-    """Raises the exceptions of `play` if a flag of any run is set."""
-    if np.asarray(runs.overflow).any():
+def check_results(runs: RunRecord, horizon: int) -> None:
+    """Raises the exceptions of `play` for the results of any run."""
+    results = np.asarray(runs.result)
+    if (results == Result.CAPACITY_EXCEEDED).any():
         raise ValueError(
             "the bandit's capacity was exceeded: give it a larger capacity, and a max_history of at"
             f" least {horizon} if it has one."
         )
-    if np.asarray(runs.nonfinite).any():
+    if (results == Result.NOT_FINITE).any():
         raise FloatingPointError("the posterior is not finite: try float64.")

@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,11 +36,10 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import sketched
 from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
-from jsketch.precision import one_dtype
+from jsketch.results import Result
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 BASES = (GPUCB, BKB, BBKB)
@@ -57,8 +57,7 @@ def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, dimension: in
 class BalancingState:
     """The states of G learners, and sums over S_g, the observations of the arms that g chose."""
 
-    domain: Arms
-    learners: Any  # states of the base with leaves [G, ...], without their domain
+    learners: Any  # states of the base with leaves [G, ...]
     pulls: Array  # [G], n_g
     reward_sums_chosen: Array  # [G], sum of y over S_g
     suspected: Array  # [G], sum of 2 w sigma over S_g, with w and sigma at the time of the choice
@@ -71,7 +70,6 @@ class BalancingState:
 
 
 @struct.dataclass
-@one_dtype
 class LengthscaleBalancing(Algorithm):
     """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times the `tell`
     of the learner with the largest dictionary.
@@ -85,36 +83,35 @@ class LengthscaleBalancing(Algorithm):
     base: Any
     lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
     norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
-    delta: ArrayLike = 0.1  # failure probability of the test, in addition to that of the base
+    # failure probability of the test, in addition to that of the base
+    delta: ArrayLike = struct.number(0.1, above=0, below=1)
     # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, and "realised" the
     # sum of 2 w sigma so far; "evidence" instead takes the candidate with the largest lower bound
     # on the marginal likelihood, without a regret bound (THEORY 6.8)
-    rule: str = struct.field(pytree_node=False, default="order")
+    rule: str = struct.choice("order", of=("order", "realised", "evidence"))
     # True: candidates whose norm bound the data contradict are also ruled out (THEORY 6.9)
-    norm_test: bool = struct.field(pytree_node=False, default=False)
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("order", "realised", "evidence")}
+    norm_test: bool = struct.choice(False)
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> BalancingState:
         checks.no_evaluations(self, data)
         self._check()
-        lengthscales, norm_bounds = self._candidates(checks.arms(domain))
+        arms = checks.arms(arms)
+        lengthscales, norm_bounds = self._candidates(arms)
         _check_representable(lengthscales, norm_bounds)
-        first_state = self._learner(lengthscales[0], norm_bounds[0]).init(domain, key)
+        first_state = self._learner(lengthscales[0], norm_bounds[0]).init(arms, key)
         n_candidates = len(lengthscales)
-        zeros = jnp.zeros(n_candidates, first_state.domain.features.dtype)
+        zeros = jnp.zeros(n_candidates, arms.features.dtype)
         if self.rule == "order":  # the call raises ValueError for other kernels
             ones = zeros + 1
             log_information_order(self.base.kernel, lengthscales=ones, n=ones, dimension=1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (n_candidates, *leaf.shape)),
-            replace(first_state, domain=None),
+            lambda leaf: jnp.broadcast_to(leaf, (n_candidates, *leaf.shape)), first_state
         )
         sums = dict.fromkeys(("pulls", "reward_sums_chosen", "suspected"), zeros)
-        ruled_out = jnp.zeros(n_candidates, bool)
-        return BalancingState(first_state.domain, learners, **sums, ruled_out=ruled_out)
+        return BalancingState(learners, **sums, ruled_out=jnp.zeros(n_candidates, bool))
 
     def _check(self) -> None:
         if type(self.base) not in BASES:
@@ -137,9 +134,9 @@ class LengthscaleBalancing(Algorithm):
             )
         _check_candidates(self.lengthscales, self.norm_bounds)
 
-    def _candidates(self, domain: Arms) -> tuple[Array, Array]:
+    def _candidates(self, arms: Arms) -> tuple[Array, Array]:
         """(lengthscales [G], norm bounds [G])."""
-        dtype, dimension = domain.features.dtype, domain.features.shape[1]
+        dtype, dimension = arms.features.dtype, arms.features.shape[1]
         lengthscales = jnp.asarray(self.lengthscales, dtype)
         if self.norm_bounds is not None:
             return lengthscales, jnp.asarray(self.norm_bounds, dtype)
@@ -149,69 +146,71 @@ class LengthscaleBalancing(Algorithm):
         kernel = self.base.kernel.replace(lengthscale=lengthscale)
         return self.base.replace(kernel=kernel, norm_bound=norm_bound)
 
-    def _vmap_learners(self, state: BalancingState, function: Callable[[Any, Any], Any]) -> Any:
+    def _vmap_learners(
+        self, state: BalancingState, arms: Arms, function: Callable[[Any, Any], Any]
+    ) -> Any:
         """function(learner, its state) for all candidates, [G, ...]."""
 
         def of_candidate(lengthscale: Array, norm_bound: Array, learner_state: Any) -> Any:
-            learner = self._learner(lengthscale, norm_bound)
-            return function(learner, replace(learner_state, domain=state.domain))
+            return function(self._learner(lengthscale, norm_bound), learner_state)
 
-        return jax.vmap(of_candidate)(*self._candidates(state.domain), state.learners)
+        return jax.vmap(of_candidate)(*self._candidates(arms), state.learners)
 
-    def choose_candidate(self, state: BalancingState) -> Array:
+    def choose_candidate(self, state: BalancingState, arms: Arms) -> Array:
         """The index [] int32 of the candidate that chooses the arms of the next round (line 3)."""
         regret = state.suspected
         if self.rule == "evidence":
-            lam = self.base.regularization
-            regret = -self._vmap_learners(state, lambda _, s: log_likelihood_bound(s, lam))
+            regret = -self._vmap_learners(state, arms, partial(log_likelihood_bound, arms=arms))
         if self.rule == "order":
-            lengthscales, norm_bounds = self._candidates(state.domain)
-            n, dimension = state.pulls + 1, state.domain.features.shape[1]
+            lengthscales, norm_bounds = self._candidates(arms)
+            n, dimension = state.pulls + 1, arms.features.shape[1]
             log_information = log_information_order(self.base.kernel, lengthscales, n, dimension)
             regret = log_regret_order(log_information, jnp.log(norm_bounds), n)
         return argmin_active(~state.ruled_out, regret)
 
-    def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        candidate = self.choose_candidate(state)
-        lengthscales, norm_bounds = self._candidates(state.domain)
-        learner_state = jax.tree.map(lambda leaf: leaf[candidate], state.learners)
+    def ask(
+        self, state: BalancingState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
+        candidate = self.choose_candidate(state, arms)
+        lengthscales, norm_bounds = self._candidates(arms)
         learner = self._learner(lengthscales[candidate], norm_bounds[candidate])
-        return learner.ask(replace(learner_state, domain=state.domain), key, limit)
+        learner_state = jax.tree.map(lambda leaf: leaf[candidate], state.learners)
+        return learner.ask(learner_state, arms, key, limit)
 
     def tell(
-        self, state: BalancingState, query: Query, y: Array, key: PRNGKey
+        self, state: BalancingState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
         """(state, info) after the learners of all candidates are updated and then candidates are
         ruled out. The info has the width and dictionary size of the candidate that chose the arms,
-        and the flags of all active ones; if one of these overflows, the state does not change."""
-        query, y = checks.feedback(state.domain, query, y)
-        candidate, active = self.choose_candidate(state), ~state.ruled_out
+        and the largest result of the active ones; if the round does not apply to one of these, the
+        state does not change."""
+        candidate, active = self.choose_candidate(state, arms), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:
-            new, info = learner.tell(learner_state, query, y, key)
-            return replace(new, domain=None), info
+            return learner.tell(learner_state, arms, query, y, key)
 
-        learners, infos = self._vmap_learners(state, observe)
+        learners, infos = self._vmap_learners(state, arms, observe)
+        applies = ((infos.batch_size > 0) | ~active).all()
+        info = jax.tree.map(lambda leaf: leaf[candidate], infos)
         info = replace(
-            jax.tree.map(lambda leaf: leaf[candidate], infos),
-            overflow=(infos.overflow & active).any(),
-            nonfinite=(infos.nonfinite & active).any(),
-            imprecise=(infos.imprecise & active).any(),
+            info,
+            batch_size=jnp.where(applies, info.batch_size, 0),
+            observed=jnp.where(applies, info.observed, 0),
+            result=jnp.where(active, infos.result, int(Result.RUNNING)).max(),
         )
         new = replace(
             self._add_observations(state, candidate, query, y, info.width), learners=learners
         )
-        new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
-        return sketched.select_state(info.overflow, state, new), info
+        is_out = self._ruled_out(new, arms, info.observed > 0)
+        new = replace(new, ruled_out=state.ruled_out | is_out)
+        return jax.tree.map(partial(jnp.where, applies), new, state), info
 
     def _add_observations(
         self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """Adds the observations to the sums of the candidate that chose the arms."""
         observed = query.mask & jnp.isfinite(y)
-        is_exact = isinstance(self.base, GPUCB)
-        posterior = state.learners.posterior if is_exact else state.learners
-        variance = posterior.variance[candidate][query.index]
+        variance = state.learners.posterior.variance[candidate][query.index]
         is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
         def add(sums: Array, values: Array) -> Array:
@@ -224,22 +223,32 @@ class LengthscaleBalancing(Algorithm):
             suspected=add(state.suspected, 2 * width * jnp.sqrt(variance)),
         )
 
-    def _ruled_out(self, state: BalancingState, any_observed: Array) -> Array:
+    def _ruled_out(self, state: BalancingState, arms: Arms, any_observed: Array) -> Array:
         """The candidates [G] bool that the round rules out; none if `any_observed` [] is False."""
         base = self.base
         sums = state.pulls, state.reward_sums_chosen, state.suspected
         is_out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
         if self.norm_test:
-            settings = base.regularization, base.noise_std, base.delta
-            norm = self._vmap_learners(state, lambda _, s: norm_lower_bound(s, *settings))
-            is_out = is_out | (norm > self._candidates(state.domain)[1])
+            norm = self._vmap_learners(state, arms, partial(norm_lower_bound, arms=arms))
+            is_out = is_out | (norm > self._candidates(arms)[1])
         # none is ruled out if no candidate would remain
         return is_out & any_observed & (~state.ruled_out & ~is_out).any()
 
-    def grow(self, state: BalancingState, capacity: int) -> BalancingState:
+    def grow(self, state: BalancingState, arms: Arms, capacity: int) -> BalancingState:
         """The same state with this capacity for inducing points, or for distinct arms of GPUCB."""
-        grown = jax.vmap(lambda learner: self.base.grow(learner, capacity))(state.learners)
-        return replace(state, learners=grown)
+
+        def grow(learner: Any, learner_state: Any) -> Any:
+            return learner.grow(learner_state, arms, capacity)
+
+        return replace(state, learners=self._vmap_learners(state, arms, grow))
+
+    def may_be_imprecise(self, state: BalancingState, error: float) -> bool:
+        return bool(self.base.may_be_imprecise(state.learners, error))
+
+    def imprecision(self, state: BalancingState, arms: Arms) -> Array:
+        """The largest `imprecision` [] of the learners of active candidates."""
+        errors = self._vmap_learners(state, arms, lambda learner, s: learner.imprecision(s, arms))
+        return jnp.max(jnp.where(state.ruled_out, 0, errors))
 
 
 def log_information_order(kernel: Any, lengthscales: Array, n: Array, dimension: int) -> Array:

@@ -19,11 +19,10 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.bbkb import BBKB
+from jsketch.bandits.bbkb import BBKB, State
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core.sketched import SketchState
-from jsketch.linalg import cholesky_inverse, matmul
-from jsketch.precision import one_dtype
+from jsketch.core import posterior
+from jsketch.numerics import cholesky_inverse, matmul, sum_over, take
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
@@ -31,50 +30,70 @@ ALGORITHMS = (BKB, BBKB)
 MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
-def norm_lower_bound(
-    state: SketchState, regularization: ArrayLike, noise_std: ArrayLike, delta: ArrayLike
-) -> Array:
-    """A lower bound [] on the RKHS norm |f| of the mean reward, 0 if the data give no bound. With
-    probability at least 1 - delta the bound holds at all times and for any dictionary
-    (THEORY 6.9). Costs O(M^3) for each of MULTIPLES.
+def norm_lower_bound(bandit: Any, state: State, arms: Arms) -> Array:
+    """A lower bound [] on the RKHS norm |f| of the mean reward, for a state of a BKB or BBKB; 0 if
+    the data give no bound, and while the posterior is stale. With probability at least 1 - delta
+    the bound holds at all times and for any dictionary (THEORY 6.9). Costs O(n M^2) for n pulled
+    arms, and O(M^3) for each of MULTIPLES.
 
     The noise is assumed to be xi-subgaussian with xi = `noise_std`. With L = logdet(I + K/lam) and
     m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 is at least m(rho) - m(lam) - xi^2 (L + 2 log 1/delta).
     The part of m within arms cancels; the sketch bounds the rest from above and below.
     """
-    dtype = state.weights.dtype
-    lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum
-    total = _between_arms(state)
-    square = matmul(state.whiten.T, state.whiten)
-    identity = jnp.eye(square.shape[0], dtype=dtype)
-    information = state.evidence.logdet + residual_sum / lam
-    noise = jnp.square(noise_std) * (information - 2 * jnp.log(delta))
-    misfit_at_lam = total - matmul(state.weights, state.weights)
-
-    def squared_bound(multiple: Array) -> Array:
-        rho = lam * multiple
-        # V = lam I + sum of z z^T over all pulls = W^-T W^-1 with W = whiten, and therefore
-        # V + shift I = W^-T (I + shift W^T W) W^-1
-        factor = cholesky_inverse(identity + (rho + residual_sum - lam) * square)
-        half = matmul(factor.inverse, state.weights)
-        misfit_at_rho = rho / (rho + residual_sum) * (total - matmul(half, half))
-        return (misfit_at_rho - (misfit_at_lam + noise)) / rho
-
-    largest = lax.map(squared_bound, jnp.asarray(MULTIPLES, dtype)).max()
-    return jnp.sqrt(jnp.maximum(largest, 0))
+    lam, p = bandit.regularization, state.posterior
+    rho = lam * jnp.asarray(MULTIPLES, p.mean.dtype)
+    residual_sum = _residual_sum(bandit, state, arms)
+    information = p.logdet + residual_sum / lam
+    noise = jnp.square(bandit.noise_std) * (information - 2 * jnp.log(bandit.delta))
+    explained = _explained(bandit, state, arms, rho + residual_sum)
+    misfit_at_rho = rho / (rho + residual_sum) * (_between_arms(state) - explained)
+    largest = jnp.max((misfit_at_rho - (_misfit(state) + noise)) / rho)
+    return jnp.where(state.stale, 0, jnp.sqrt(jnp.maximum(largest, 0)))
 
 
-def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array:
+def log_likelihood_bound(bandit: Any, state: State, arms: Arms) -> Array:
     """A lower bound [] on log p(y) of a GP with noise of variance lam (Titsias, AISTATS 2009), up
     to a constant that all kernels share: -(q + logdet(V/lam) + residual_sum/lam) / 2, where
     q = y^T (ZZ^T + lam I)^-1 y. The bound is exact if the dictionary contains all pulled arms."""
-    misfit = _between_arms(state) - matmul(state.weights, state.weights)
-    return -((misfit + state.evidence.residual_sum) / regularization + state.evidence.logdet) / 2
+    misfit = _misfit(state) + _residual_sum(bandit, state, arms)
+    return -(misfit / bandit.regularization + state.posterior.logdet) / 2
 
 
-def _between_arms(state: SketchState) -> Array:
+def _residual_sum(bandit: Any, state: State, arms: Arms) -> Array:
+    history = state.counts, state.inducing
+    return posterior.residual_sum(state.posterior, bandit.kernel, arms.features, *history)
+
+
+def _between_arms(state: State) -> Array:
     """sum_i s_i^2 / n_i [] for reward sums s_i and counts n_i: the part of |y|^2 between arms."""
-    return (jnp.square(state.reward_sums) / jnp.maximum(state.pull_counts, 1)).sum()
+    return (jnp.square(state.sums) / jnp.maximum(state.counts, 1)).sum()
+
+
+def _misfit(state: State) -> Array:
+    """lam y^T (ZZ^T + lam I)^-1 y [] without the part within arms."""
+    return _between_arms(state) - matmul(state.sums, state.posterior.mean)
+
+
+def _explained(bandit: Any, state: State, arms: Arms, rho: Array) -> Array:
+    """m^T (G + rho I)^-1 m for each rho [n], with the sums G = sum_i n_i z_i z_i^T and
+    m = sum_i s_i z_i over the pulled arms."""
+    x, p = arms.features, state.posterior
+    identity = jnp.eye(p.capacity, dtype=x.dtype)
+
+    def add(index: Array, valid: Array) -> tuple[Array, Array]:
+        z = posterior.features(p, bandit.kernel, take(x, index))
+        counts, sums = (jnp.where(valid, take(a, index), 0) for a in (state.counts, state.sums))
+        return matmul(z.T, counts[:, None] * z), matmul(sums, z)
+
+    zeros = jnp.zeros_like(identity), jnp.zeros_like(p.weights)
+    size = min(posterior.OUTSIDE, len(x))
+    gram, moment = sum_over(state.counts > 0, size, add, zeros)
+
+    def explained(rho: Array) -> Array:
+        # the moment is zero in free slots, and so is what they add
+        return jnp.square(matmul(cholesky_inverse(gram + rho * identity)[1], moment)).sum()
+
+    return lax.map(explained, rho)
 
 
 def double_until(norm_bound: Array, lower_bound: Array) -> Array:
@@ -84,64 +103,64 @@ def double_until(norm_bound: Array, lower_bound: Array) -> Array:
 
 
 @struct.dataclass
-class NormDoublingState(SketchState):
+class NormDoublingState(State):
     """The state of the base algorithm, and its norm bound."""
 
     norm_bound: Array  # [], F_t
 
 
 @struct.dataclass
-@one_dtype
 class NormDoubling(Algorithm):
     """BKB or BBKB with a norm bound that is doubled when the data contradict it."""
 
     base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
 
-    def _base_with(self, norm_bound: Array) -> Any:
-        return self.base.replace(norm_bound=norm_bound)
+    def _base(self, state: NormDoublingState) -> Any:
+        """The base algorithm with the norm bound F_t."""
+        return self.base.replace(norm_bound=state.norm_bound)
 
-    def _lower_bound(self, state: SketchState) -> Array:
-        base = self.base
-        return norm_lower_bound(state, base.regularization, base.noise_std, base.delta)
+    def _doubled(self, state: NormDoublingState, arms: Arms) -> NormDoublingState:
+        lower_bound = norm_lower_bound(self.base, state, arms)
+        return replace(state, norm_bound=double_until(state.norm_bound, lower_bound))
 
     def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
+        self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> NormDoublingState:
         """The state before the first round, with a bound that agrees with the earlier evaluations.
         Raises ValueError for invalid arguments."""
         if type(self.base) not in ALGORITHMS:
             raise ValueError(f"base must be a BKB or a BBKB; {type(self.base).__name__} was given.")
         checks.positive(norm_bound=self.base.norm_bound)
-        start = self.base.init(domain, key, data=data)
-        norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
-        if data is not None:
-            # if the inducing points of the earlier evaluations exceed the capacity,
-            # `norm_lower_bound` is invalid; the next `tell` then sets `info.overflow`
-            fits = start.n_excess_points == 0
-            doubled = double_until(norm_bound, self._lower_bound(start))
-            norm_bound = jnp.where(fits, doubled, norm_bound)
-        return NormDoublingState(**vars(start), norm_bound=norm_bound)
+        start = self.base.init(arms, key, data=data)
+        norm_bound = jnp.asarray(self.base.norm_bound, start.counts.dtype)
+        state = NormDoublingState(**vars(start), norm_bound=norm_bound)
+        return state if data is None else self._doubled(state, checks.arms(arms))
 
-    def confidence_width(self, state: NormDoublingState) -> Array:
+    def confidence_width(self, state: NormDoublingState, arms: Arms) -> Array:
         """The width [] of the base with the norm bound F_t."""
-        return self._base_with(state.norm_bound).confidence_width(state)
+        return self._base(state).confidence_width(state, arms)
 
-    def confidence_bounds(self, state: NormDoublingState) -> tuple[Array, Array, Array]:
-        return state.mean, state.variance, self.confidence_width(state)
+    def confidence_bounds(self, state: NormDoublingState, arms: Arms) -> tuple[Array, Array, Array]:
+        return self._base(state).confidence_bounds(state, arms)
 
-    def ask(self, state: NormDoublingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return self._base_with(state.norm_bound).ask(state, key, limit)
+    def ask(
+        self, state: NormDoublingState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
+    ) -> Query:
+        return self._base(state).ask(state, arms, key, limit)
 
     def tell(
-        self, state: NormDoublingState, query: Query, y: Array, key: PRNGKey
+        self, state: NormDoublingState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[NormDoublingState, Info]:
         """(state, info) after the update of the base and then of the norm bound. `info.width` is
         the width with the norm bound before this call."""
-        new, info = self._base_with(state.norm_bound).tell(state, query, y, key)
-        norm_bound = double_until(state.norm_bound, self._lower_bound(new))
-        norm_bound = jnp.where(info.overflow, state.norm_bound, norm_bound)
-        return replace(new, norm_bound=norm_bound), info
+        new, info = self._base(state).tell(state, arms, query, y, key)
+        return self._doubled(new, arms), info
 
-    def grow(self, state: NormDoublingState, capacity: int) -> NormDoublingState:
-        """The same state with this capacity."""
-        return self.base.grow(state, capacity)
+    def grow(self, state: NormDoublingState, arms: Arms, capacity: int) -> NormDoublingState:
+        """The same state with this capacity. If its posterior was stale, the norm bound is doubled
+        as after a round."""
+        return self._doubled(self.base.grow(state, arms, capacity), arms)
+
+    def imprecision(self, state: NormDoublingState, arms: Arms) -> Array:
+        """The estimate [] of the base of the errors by rounding."""
+        return self.base.imprecision(state, arms)

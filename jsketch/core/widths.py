@@ -25,12 +25,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.struct import in_dtype
-from jsketch.types import Kernel
+from jsketch import struct
+from jsketch.types import Arms, Kernel
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
 BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
@@ -50,7 +50,7 @@ class Evidence:
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
     variance_sum: Array  # sum_i n_i sigma~^2(x_i), with n_i pulls of arm x_i
-    logdet: Array  # logdet(V/lam) of `posterior.ridge`, or logdet(K/lam + I) if exact
+    logdet: Array  # logdet(V/lam) of `core.posterior`, or logdet(K/lam + I) if exact
     # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with residuals r = k - |z|^2; 0 if exact
     residual_sum: Array
     prior_variance: Array  # kappa^2 = max_x k(x,x)
@@ -105,14 +105,13 @@ class Width(Protocol):
 
 
 @struct.dataclass
-class Formula:
-    """The width function(evidence, confidence), a scalar [], without leaves."""
+class Formula(struct.Settings):
+    """The width function(evidence, confidence), a scalar [], without leaves. Raises ValueError
+    unless the function takes two arguments."""
 
-    function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
-
-    def __post_init__(self) -> None:
-        """Raises ValueError unless the function takes two arguments."""
-        checks.function_of("width", self.function, "evidence, confidence")
+    function: Callable[[Any, Confidence], Array] = struct.field(
+        pytree_node=False, metadata={"function": ("width", "evidence, confidence")}
+    )
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
         """Raises ValueError if the function reads a field that neither argument has, or does not
@@ -122,13 +121,17 @@ class Formula:
         except AttributeError as error:
             if error.obj is not evidence and error.obj is not confidence:
                 raise
-            fields = ", ".join(type(error.obj).__dataclass_fields__)
+            kind = type(error.obj)
+            properties = [name for name, value in vars(kind).items() if isinstance(value, property)]
+            fields = ", ".join(getattr(kind, "__dataclass_fields__", properties))
             name = getattr(self.function, "__name__", self.function)
             raise ValueError(
                 f"the width {name} reads {error.name!r}, but the {type(error.obj).__name__} of this"
                 f" algorithm has the fields {fields}. Choose another width."
             ) from error
-        checks.one_number(width=width)
+        dtype = (width if hasattr(width, "dtype") else np.asarray(width)).dtype
+        if jnp.shape(width) != () or not jnp.issubdtype(dtype, jnp.number):
+            raise ValueError(f"width must be one real number, shape (); it is {width!r}.")
         return width
 
 
@@ -137,13 +140,9 @@ class Bayesian:
     """The width sqrt(lam) * deviations. The distance of the confidence bounds from the mean is then
     `deviations` standard deviations of the Bayesian posterior. No theorem covers this width. With
     deviations=1 a Thompson sample is a draw from the Bayesian posterior. Traced deviations below 0
-    make the width NaN, which sets `info.nonfinite`."""
+    make the width NaN, and the result `NOT_FINITE`."""
 
-    deviations: ArrayLike = 2.0
-
-    def check(self) -> None:
-        """Raises ValueError unless `deviations` is finite and at least 0."""
-        checks.nonnegative(deviations=self.deviations)
+    deviations: ArrayLike = struct.number(2.0, at_least=0)
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
         lam = jnp.asarray(confidence.regularization, evidence.count.dtype)
@@ -157,24 +156,25 @@ class KernelBandit(struct.Settings):
     `width`."""
 
     kernel: Kernel  # a kernel of `jsketch.kernels`
-    regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi, standard deviation of the noise of a reward
-    norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
-    delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
+    regularization: ArrayLike = struct.number(1e-2, above=0)  # lam, usually noise_std^2
+    # xi, standard deviation of the noise of a reward
+    noise_std: ArrayLike = struct.number(0.1, at_least=0)
+    norm_bound: ArrayLike = struct.number(1.0, at_least=0)  # F >= |f| in the RKHS
+    # failure probability; the papers use 1/T
+    delta: ArrayLike = struct.number(0.1, above=0, below=1)
 
 
 class ScaledWidth:
     """A base of algorithms whose field `scale` multiplies the confidence width."""
 
-    def confidence_width(self: Any, state: Any) -> Array:
+    def confidence_width(self: Any, state: Any, arms: Arms) -> Array:
         """The width [] of the next base class, times `scale`."""
-        width = super().confidence_width(state)  # type: ignore[misc]
-        return jnp.asarray(in_dtype(self.scale, width.dtype) * width)
+        width = super().confidence_width(state, arms)  # type: ignore[misc]
+        return jnp.asarray(self.scale * width)
 
 
 def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
-    """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
-    bandit, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
+    """The width [] of an algorithm; `ratio` is C of `Confidence`."""
     assumptions = bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta
     width: Array = bandit.width(evidence, Confidence(*assumptions, ratio))
     return width

@@ -9,44 +9,46 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks
-from jsketch.linalg import put
+from jsketch.numerics import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Kernel
 
-ROWS = 64  # the initial capacity for distinct arms; it doubles on overflow
+ROWS = 64  # the initial capacity for distinct arms; it doubles when a design has more
 
 
 @jax.jit
 def _add_picks(
     kernel: Kernel,
-    arms: Array,
+    features: Array,
     regularization: ArrayLike,
     target: ArrayLike,
     picks: Array,
     n_picks: Array,
     posterior: Exact,
-) -> tuple[Array, Array, Exact, Array]:
-    """(picks, number of picks, posterior, overflow) after further picks, until the largest variance
-    is at most the target, `picks` has no free slot or the posterior overflows."""
+) -> tuple[Array, Array, Exact]:
+    """(picks, number of picks, posterior) after further picks, until the largest variance is at
+    most the target, `picks` has no free slot or the posterior has no free row."""
+    n_rows = len(posterior.basis)
+    has_all_arms = n_rows == len(features)
 
-    def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
-        picks, n_picks, posterior, _ = carry
+    def pick(carry: tuple[Array, Array, Exact]) -> tuple[Array, Array, Exact]:
+        picks, n_picks, posterior = carry
         arm = jnp.argmax(posterior.variance).astype(jnp.int32)
-        posterior, overflow = exact.hallucinate(posterior, kernel, arms, arm, regularization)
-        n_applied = n_picks + (~overflow).astype(jnp.int32)
-        return put(picks, n_picks, arm), n_applied, posterior, overflow
+        posterior = exact.hallucinate(posterior, kernel, features, regularization, arm)
+        return put(picks, n_picks, arm), n_picks + 1, posterior
 
-    def continues(carry: tuple[Array, Array, Exact, Array]) -> Array:
-        picks, n_picks, posterior, overflow = carry
-        return (jnp.max(posterior.variance) > target) & (n_picks < picks.shape[0]) & ~overflow
+    def continues(carry: tuple[Array, Array, Exact]) -> Array:
+        picks, n_picks, posterior = carry
+        has_row = has_all_arms | (posterior.used < n_rows)
+        return (jnp.max(posterior.variance) > target) & (n_picks < len(picks)) & has_row
 
-    return lax.while_loop(continues, pick, (picks, n_picks, posterior, jnp.zeros((), bool)))
+    return lax.while_loop(continues, pick, (picks, n_picks, posterior))
 
 
 def uncertainty_sampling(
-    kernel: Kernel, domain: Arms, regularization: float, max_variance: float, limit: int = 10_000
+    kernel: Kernel, arms: Arms, regularization: float, max_variance: float, limit: int = 10_000
 ) -> np.ndarray:
     """Arms [n] to evaluate. Each has the largest variance given the arms before it; the last one
     reduces all variances to `max_variance` or less, in leverage units (BBKB Alg. 3).
@@ -55,26 +57,24 @@ def uncertainty_sampling(
     is exact and, with high probability, P (C - 1)/3 if it is sketched (THEORY 3.5). Raises
     ValueError for invalid arguments, and when `limit` evaluations do not suffice.
     """
-    domain = checks.arms(domain)
+    arms = checks.arms(arms)
     checks.component("kernel", kernel)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.positive_integer(limit=limit)
     checks.memory(limit, jnp.int32, limit=limit)
-    checks.model(domain, kernel, regularization)
-    arms = domain.features
-    kernel, regularization, max_variance = in_dtype(
-        (kernel, regularization, max_variance), arms.dtype
-    )
-    posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
+    checks.model(arms, kernel, regularization)
+    x = arms.features
+    kernel, regularization, max_variance = in_dtype((kernel, regularization, max_variance), x.dtype)
+    posterior = exact.prior(kernel, x, regularization, min(ROWS, len(x)))
     picks, n_picks = jnp.zeros(limit, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, n_picks, posterior, overflow = _add_picks(
-            kernel, arms, regularization, max_variance, picks, n_picks, posterior
+        picks, n_picks, posterior = _add_picks(
+            kernel, x, regularization, max_variance, picks, n_picks, posterior
         )
-        if not bool(overflow):
+        n_rows = len(posterior.basis)
+        if n_rows == len(x) or int(posterior.used) < n_rows:
             break
-        capacity = posterior.basis.shape[0]
-        posterior = exact.grow(posterior, min(2 * capacity, domain.count))
+        posterior = exact.grow(posterior, min(2 * n_rows, len(x)))
     largest = float(posterior.variance.max())
     if largest > max_variance:
         raise ValueError(
