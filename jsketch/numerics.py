@@ -196,8 +196,7 @@ def put_if(needed: Array, array: Array, index: Array, value: Array, axis: int = 
     """The array with `value` at position `index` [] of an axis if `needed` [] is true. Otherwise
     the index may be out of range. Only the entry is selected, and the array is changed in place."""
     index = jnp.minimum(index, array.shape[axis] - 1)
-    old = lax.dynamic_index_in_dim(array, index, axis, keepdims=False, allow_negative_indices=False)
-    return put(array, index, jnp.where(needed, value, old), axis)
+    return put(array, index, jnp.where(needed, value, entry(array, index, axis)), axis)
 
 
 # Positions in vectors of length A, without a vector of this length in a message between devices

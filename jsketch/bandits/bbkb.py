@@ -42,7 +42,7 @@ from jsketch.core import (
 from jsketch.core.dictionary import Extend, Rule
 from jsketch.core.posterior import Posterior
 from jsketch.core.widths import ucb as score
-from jsketch.numerics import all_finite, all_true, count, matmul
+from jsketch.numerics import all_true, count, matmul
 from jsketch.results import Result, result
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
@@ -132,6 +132,13 @@ class Evidence:
         return jnp.max(self.bandit.kernel.diag(self.arms.features))
 
 
+def _information(variance: Array, pulls: Array) -> Array:
+    """[2], the sums of log(1 + variance) and log(1 + 3 variance) over pulls [A] of arms with these
+    variances [A]."""
+    factors = jnp.array([1, widths.ALPHA], variance.dtype)[:, None]
+    return matmul(jnp.log1p(factors * variance[None, :]), pulls)
+
+
 @struct.dataclass
 class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields of all algorithms on a sketched posterior, and what follows their batches.
@@ -171,9 +178,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         known = self._with_upper_information(state, arms)
         # If traced evaluations exceed the capacity, the posterior is not known before `grow`, and
         # the prior variances bound the information
-        factors = jnp.array([1, widths.ALPHA], counts.dtype)[:, None]
-        variance = self.kernel.diag(arms.features) / self.regularization
-        bound = matmul(jnp.log1p(factors * variance[None, :]), counts)
+        bound = _information(self.kernel.diag(arms.features) / self.regularization, counts)
         return replace(known, information=jnp.where(state.stale, bound, known.information))
 
     def _prior(self, arms: Arms) -> State:
@@ -227,8 +232,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         width, p = self.confidence_width(state, arms), state.posterior
         counts, sums = history.add(state.counts, state.sums, query, y)  # line 17
         pulls = counts - state.counts
-        factors = jnp.array([1, widths.ALPHA], y.dtype)[:, None]
-        information = state.information + matmul(jnp.log1p(factors * p.variance[None, :]), pulls)
+        information = state.information + _information(p.variance, pulls)
         inducing, due = state.inducing, jnp.asarray(DRAW, jnp.int32)
         if isinstance(self.dictionary, Extend):
             probability = dictionary.probability(counts, p.variance, self.qbar)
@@ -262,9 +266,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             posterior=p,
             due=due,
         )
-        finite = all_finite(p.mean) & all_finite(p.variance)
-        size = new.dictionary_size
-        info = history.round_info(query, y, size=size, width=width, finite=finite | new.stale)
+        finite, size = p.is_finite | new.stale, new.dictionary_size
+        info = history.round_info(query, y, size=size, width=width, finite=finite)
         return new, info
 
     def resparsify(self, state: State, key: PRNGKey) -> Array:
@@ -305,10 +308,9 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         )
         exceeds = state.dictionary_size > capacity
         due = jnp.where(exceeds, REBUILD, NOTHING).astype(jnp.int32)
-        finite = all_finite(p.mean) & all_finite(p.variance)
         # a posterior whose dictionary does not fit has no meaning
         outcome = result(
-            (Result.CAPACITY_EXCEEDED, exceeds), (Result.NOT_FINITE, ~finite & ~exceeds)
+            (Result.CAPACITY_EXCEEDED, exceeds), (Result.NOT_FINITE, ~p.is_finite & ~exceeds)
         )
         return replace(state, posterior=p, due=due), outcome
 
@@ -374,7 +376,7 @@ class BBKB(SketchedBandit):
     def ask(self, state: State, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         """The next batch, of at most `limit` picks (lines 4 to 8)."""
         slots, p = self.max_batch, state.posterior
-        most = jnp.clip(slots if limit is None else limit, 1, slots).astype(jnp.int32)
+        most = history.limit_of(limit, slots)
         width = self.confidence_width(state, arms)
         batch = working_set.empty(p, self.scores(state, arms), slots)
         arguments = p, self.kernel

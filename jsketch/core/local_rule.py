@@ -15,7 +15,16 @@ from jax.typing import ArrayLike
 
 from jsketch.core.posterior import Posterior, embed, features
 from jsketch.core.working_set import Batch, add_picks, stop
-from jsketch.numerics import gram_product, matmul, most, positions, while_any
+from jsketch.numerics import (
+    count,
+    gram_product,
+    matmul,
+    most,
+    positions,
+    sum_over,
+    take,
+    while_any,
+)
 
 ARMS = 1_024  # arms whose bounds are computed together
 PICKS = 32  # distinct picks whose terms are added together
@@ -87,11 +96,8 @@ def local_bounds(
     place = jnp.where(in_batch, batch.arms, len(x))
     pulls = jnp.zeros(len(x), x.dtype).at[place].add(1, mode="drop")
 
-    def add_picked(i: Array, sums: Array) -> Array:
-        index = positions(pulls > 0, n_picks, i * n_picks)
-        valid = index < len(x)
-        picked = x[jnp.where(valid, index, 0)]
-        weight = jnp.where(valid, pulls[jnp.where(valid, index, 0)], 0)
+    def terms_of(index: Array, valid: Array) -> Array:
+        picked, weight = take(x, index), jnp.where(valid, take(pulls, index), 0)
         z, u = features(posterior, kernel, picked), embed(posterior, kernel, picked)
         # k_S(x) @ embedded is u(x).u(x_s); k(x,x_s) / lam - k_S(x) @ explained is k~(x,x_s)
         embedded = matmul(posterior.dual, u.T)
@@ -100,7 +106,7 @@ def local_bounds(
 
         def add_arms(j: Array, sums: Array) -> Array:
             index = positions(exceeds, n_arms, j * n_arms)
-            arms = x[jnp.minimum(index, len(x) - 1)]
+            arms = take(x, jnp.minimum(index, len(x) - 1))
             products = gram_product(kernel, arms, posterior.points, columns, posterior.rank)
             covariance = kernel.gram(arms, picked) / regularization - products[:, :n_picks]
             terms = [matmul(jnp.square(covariance), weight)]
@@ -108,12 +114,10 @@ def local_bounds(
                 terms.append(matmul(jnp.square(products[:, n_picks:]), weight))
             return sums.at[index].add(jnp.stack(terms, axis=1), mode="drop")
 
-        n_chunks = -(-exceeds.sum(dtype=jnp.int32) // n_arms)
-        return lax.fori_loop(0, most(n_chunks), add_arms, sums)
+        return lax.fori_loop(0, most(-(-count(exceeds) // n_arms)), add_arms, zeros)
 
     zeros = jnp.zeros((len(x), 2 if guaranteed else 1), x.dtype)
-    n_chunks = -(-(pulls > 0).sum(dtype=jnp.int32) // n_picks)
-    statistic = lax.fori_loop(0, most(n_chunks), add_picked, zeros).max(1)
+    statistic = sum_over(pulls > 0, n_picks, terms_of, zeros).max(1)
     variance = posterior.variance
     exact = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
     return jnp.where(exceeds, exact, bounds)

@@ -27,6 +27,7 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.numerics import (
     LARGE_BLOCK,
+    all_finite,
     cholesky_inverse,
     count,
     diagonal,
@@ -66,6 +67,11 @@ class Posterior:
         """The number [] of slots in use: inducing points whose kernel values are not, up to
         rounding, a combination of those of the others."""
         return count(diagonal(self.root) > 0)
+
+    @property
+    def is_finite(self) -> Array:
+        """Whether all means and variances are finite, []."""
+        return all_finite(self.mean) & all_finite(self.variance)
 
 
 def features(posterior: Posterior, kernel: Any, x: Array) -> Array:

@@ -66,7 +66,6 @@ class Picks(NamedTuple):
     size: Array  # [] int32
     bound: Array  # [], as in `Batch`
     covariance: Array  # [k, k], of the set after the picks
-    variance: Array  # [k], its diagonal
     # [k, k], S, by which the picks change the covariances K of any arms with the set: K - K_0 S K_0
     reduction: Array
 
@@ -100,23 +99,23 @@ def pick_from_set(
     """
     outside = outside - SLACK * jnp.finfo(mean.dtype).eps * jnp.abs(outside)
 
-    def scores_of(diagonal: Array, candidates: Array) -> Array:
-        scores = ucb(mean, rest + jnp.maximum(diagonal, 0), width)
+    def scores_of(picks: Picks, candidates: Array) -> Array:
+        scores = ucb(mean, rest + jnp.maximum(diagonal(picks.covariance), 0), width)
         return jnp.where(candidates, scores, -jnp.inf)
 
     def goes_on(carry: tuple[Picks, Array]) -> Array:
         picks, candidates = carry
-        best = jnp.max(scores_of(picks.variance, candidates))
+        best = jnp.max(scores_of(picks, candidates))
         # `~(<)`: a score of NaN is picked, because the loop over sets must end
         may_pick = ~(best < outside) & ~jnp.isneginf(best)
         return may_pick & (picks.size < limit) & ~stop(picks.bound, ratio)
 
     def pick(carry: tuple[Picks, Array]) -> tuple[Picks, Array]:
         picks, candidates = carry
-        best = jnp.argmax(scores_of(picks.variance, candidates)).astype(jnp.int32)
+        best = jnp.argmax(scores_of(picks, candidates)).astype(jnp.int32)
         is_best = jnp.arange(len(mean), dtype=jnp.int32) == best
         row = take(picks.covariance, best)
-        noisy = 1 + jnp.maximum(take(picks.variance, best), 0)
+        noisy = 1 + jnp.maximum(take(row, best), 0)
         scaled = row / noisy
         direction = is_best.astype(row.dtype) - matmul(picks.reduction, take(covariance, best))
         new = Picks(
@@ -124,7 +123,6 @@ def pick_from_set(
             size=picks.size + 1,
             bound=picks.bound + take(variance, best),
             covariance=picks.covariance - row[:, None] * scaled[None, :],
-            variance=picks.variance - row * scaled,
             reduction=picks.reduction + direction[:, None] * (direction / noisy)[None, :],
         )
         return new, candidates if repeat else candidates & ~is_best
@@ -134,11 +132,10 @@ def pick_from_set(
         size=jnp.zeros((), jnp.int32),
         bound=bound,
         covariance=covariance,
-        variance=diagonal(covariance),
         reduction=jnp.zeros_like(covariance),
     )
     picks, candidates = lax.while_loop(goes_on, pick, (start, candidates))
-    return picks, scores_of(picks.variance, candidates)
+    return picks, scores_of(picks, candidates)
 
 
 def add_picks(

@@ -1,4 +1,4 @@
-"""How many inducing points a run is given room for, before it starts and when they do not fit."""
+"""The capacity of a run for inducing points, before it starts and after it was exceeded."""
 
 from __future__ import annotations
 

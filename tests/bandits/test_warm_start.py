@@ -175,7 +175,7 @@ def test_an_initial_design_is_the_first_batch():
 
 
 def test_the_information_of_an_initial_design_does_not_depend_on_the_capacity():
-    """A design of 12 arms exceeds 4 slots. The information is computed when the state has room."""
+    """A design of 12 arms exceeds a capacity of 4; `grow` computes the information."""
     x = jnp.asarray(np.random.default_rng(0).uniform(0, 6, (30, 2)))
     arms, y = Arms(x), jnp.sin(jnp.arange(16.0))
 
