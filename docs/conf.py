@@ -77,7 +77,7 @@ INCLUDED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "experiments/README.md": "papers/experiments.md",
-    "results/verdicts.csv": "papers/verdicts.md",
+    "experiments/verdicts.toml": "papers/verdicts.md",
     "experiments/bkb_2019/README.md": "papers/bkb.md",
     "experiments/bbkb_2020/README.md": "papers/bbkb.md",
     "experiments/go_ucb_2023/README.md": "papers/go_ucb.md",

@@ -1,8 +1,8 @@
 """Docstrings of jsketch as reStructuredText.
 
 A docstring is plain text. Three kinds of blocks are recognised: lines `name   description` in two
-columns, indented code, and paragraphs. Docstrings of dataclasses have a line for every field
-(`jsketch.struct`).
+columns, indented code, and paragraphs. Docstrings of public dataclasses have a line for every
+field.
 """
 
 import re

@@ -1,16 +1,14 @@
 """Writes two pages of the site: gallery.md, the pictures of results/ with the commands that make
-them, and papers/verdicts.md, the claims of each paper, grouped by verdict."""
+them, and papers/verdicts.md, the claims of each paper with their rules, verdicts and causes."""
 
+import importlib
 from pathlib import Path
 
-import pandas as pd
-
-from experiments import claims, commands
-from experiments.report import main as report
+from experiments import common, reproduce
 
 ROOT = Path(__file__).parents[1]
-# pictures of experiments without claims: folder, file, caption, command
-WITHOUT_CLAIMS = (
+# pictures of experiments that are no figure of a paper: folder, file, caption, command
+OTHERS = (
     (
         "pools",
         "arylation.png",
@@ -28,54 +26,61 @@ WITHOUT_CLAIMS = (
 )
 HEAD = """# Gallery
 
-The command below a group of pictures makes them; bands are 95% intervals of the mean over seeds.
-`scripts/reproduce` runs the commands of the papers, and `python -m experiments.redraw results`
-draws their pictures again from the saved tables. The verdicts on the papers' claims are in
-[How the papers fared](papers/index.md).
+The command above a group of pictures makes them, and with `--saved` draws them again from the saved
+tables; bands are 95% intervals of the mean over seeds. The claims are in
+[Verdicts](papers/verdicts.md).
 """
 
 
 def write() -> None:
     parts = [HEAD, "## Campaigns\n"]
-    parts += [_picture(*picture) for picture in WITHOUT_CLAIMS]
-    by_folder = commands.commands_by_folder()
-    for paper in report.PAPERS:
-        parts.append(f"## {paper.name}\n")
-        for experiment in paper.experiments:
-            parts += _experiment(experiment, by_folder[experiment.folder].text())
-    _update(ROOT / "docs" / "gallery.md", "\n".join(parts))
-    _update(ROOT / "docs" / "papers" / "verdicts.md", _verdicts())
+    parts += [f"{picture(*other[:3])}```text\n{other[3]}\n```\n" for other in OTHERS]
+    drawn: set[str] = set()  # folders that an earlier figure has shown
+    for name, file in first_names().items():
+        figure = importlib.import_module(reproduce.module(file))
+        title = figure.__doc__.splitlines()[0]
+        shown = [
+            picture(folder, path.name, f"{title} {path.stem.replace('_', ' ')}, {folder}")
+            for folder in figure.RUNS
+            if folder not in drawn
+            for path in sorted((ROOT / "results" / folder).glob("*.png"))
+        ]
+        drawn |= set(figure.RUNS)
+        if shown:
+            parts += [f"## {title}\n", f"```text\nscripts/reproduce {name}\n```\n", *shown]
+    update(ROOT / "docs" / "gallery.md", "\n".join(parts))
+    update(ROOT / "docs" / "papers" / "verdicts.md", verdicts())
 
 
-def _update(page: Path, text: str) -> None:
+def first_names() -> dict[str, Path]:
+    """{name: file} of the figures, with one name for each file."""
+    files = {file: name for name, file in reversed(reproduce.registry().items())}
+    return {name: file for file, name in reversed(files.items())}
+
+
+def update(page: Path, text: str) -> None:
     """Writes a page unless it has this text already."""
     if not page.exists() or page.read_text() != text:
         page.write_text(text)
 
 
-def _verdicts() -> str:
-    """The page of the recorded verdicts."""
-    table = pd.read_csv(ROOT / "results" / "verdicts.csv")
-    parts = ["# Verdicts\n", "`scripts/report` has the rule, numbers and cause of each verdict.\n"]
-    for paper, claims_of_paper in table.groupby("paper", sort=False):
-        parts.append(f"## {paper}\n")
-        for verdict, rows in claims_of_paper.groupby("verdict"):
-            # "Section 3.2, Figure 2" becomes "Figure 2"
-            places = rows["place"].str.rpartition(", ")[2]
-            items = "- " + places + ": " + rows["statement"]
-            parts.append("\n".join([f"**{verdict.capitalize()}**\n", *items, ""]))
+def verdicts() -> str:
+    """The page of verdicts.toml."""
+    parts = [
+        "# Verdicts\n",
+        "The rule of a verdict is in words here, and in code beside the settings that it judges.\n",
+    ]
+    for paper, entries in common.verdicts().items():
+        parts.append(f"## {paper.upper().replace('_', '-')}\n")
+        for entry in entries.values():
+            parts.append(f"**{entry['claim']}** ({entry['place']}): {entry['verdict']}.\n")
+            lines = [f"Rule: {entry['statistic']}: {entry['threshold']}."]
+            lines += [f"Cause: {entry['cause']}"] if entry.get("cause") else []
+            if entry["why"]:
+                lines.append(f"Before: {entry['was']}. {entry['why']}")
+            parts.append("\n".join(f"- {line}" for line in lines) + "\n")
     return "\n".join(parts)
 
 
-def _experiment(experiment: claims.Experiment, command: str) -> list[str]:
-    folder = experiment.folder
-    figures = [f for f in experiment.figures if (ROOT / "results" / folder / f).exists()]
-    if not figures:
-        return []
-    shown = [_picture(folder, file, experiment.figures[file]) for file in figures]
-    return [f"### {experiment.title}\n", *shown, f"```text\n{command}\n```\n"]
-
-
-def _picture(folder: str, file: str, caption: str, command: str = "") -> str:
-    block = f"```text\n{command}\n```\n" if command else ""
-    return f":::{{figure}} ../results/{folder}/{file}\n:alt: {caption}\n\n{caption}\n:::\n\n{block}"
+def picture(folder: str, file: str, caption: str) -> str:
+    return f":::{{figure}} ../results/{folder}/{file}\n:alt: {caption}\n\n{caption}\n:::\n\n"

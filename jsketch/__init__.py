@@ -24,7 +24,7 @@ the arms are an argument of every method. The names of this package:
     loops               all loops and their results
     struct              dataclasses that jit accepts, for new kernels and algorithms
 
-Four packages are imported when they are first used:
+Modules are imported when they are first used. Four more packages:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods newer than the papers; their interfaces may change
@@ -57,13 +57,23 @@ the experiments run in float64.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch, struct
-from jsketch.box import Space
-from jsketch.loops import Live, chunks, default_forecaster, drive, plan, prequential, rollout, run
-from jsketch.types import Arms, Box, Info, Query
+from jsketch import checks as checks  # for all constructors
 
 if TYPE_CHECKING:
+    from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch, struct
+    from jsketch.box import Space
+    from jsketch.loops import (
+        Live,
+        chunks,
+        default_forecaster,
+        drive,
+        plan,
+        prequential,
+        rollout,
+        run,
+    )
     from jsketch.suggest.tuning import maximize, minimize
+    from jsketch.types import Arms, Box, Info, Query
 
 __version__ = "0.2.0"
 
@@ -95,10 +105,27 @@ __all__ = [
 ]
 
 
+# {name: its module}, imported when the name is first used, because a script needs few of them
+_MODULES = {
+    **dict.fromkeys(("Arms", "Box", "Info", "Query"), "types"),
+    **dict.fromkeys(("maximize", "minimize"), "suggest.tuning"),
+    **dict.fromkeys(
+        ("Live", "chunks", "default_forecaster", "drive", "plan", "prequential", "rollout", "run"),
+        "loops",
+    ),
+    "Space": "box",
+}
+_PACKAGES = {name for name in __all__ if name not in _MODULES}
+_PACKAGES |= {"adapters", "contrib", "scale", "suggest"}
+
+
 def __getattr__(name: str) -> Any:
-    """Imports a package or a function when it is first used."""
-    if name in ("adapters", "contrib", "scale", "suggest"):
+    if name in _PACKAGES:
         return import_module(f"jsketch.{name}")
-    if name in ("maximize", "minimize"):
-        return getattr(import_module("jsketch.suggest.tuning"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"jsketch.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -16,6 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices, numerics
+from jsketch.components import KERNEL, Component
 from jsketch.struct import Range, checks_constructors, numbers_in_dtype
 from jsketch.types import Arms, Box, PRNGKey, Query, is_traced, table_of_numbers
 from jsketch.warn import warn
@@ -94,34 +95,6 @@ def choice(choices: tuple[Any, ...], **values: Any) -> None:
 BOOLEANS = (True, False)
 boolean = partial(choice, BOOLEANS)
 
-# the ranges of the fields of algorithms by name; a name has the same range in all algorithms
-RANGES: dict[str, Callable[..., None]] = {
-    name: check
-    for check, names in (
-        (
-            positive,
-            "regularization qbar scale bound step_size oversampling learning_rate rate reach",
-        ),
-        (positive, "least_length damping range_bound convexity factor mu beta"),
-        (nonnegative, "noise_std norm_bound margin eps threshold safety resparsify"),
-        (fraction, "epsilon minimum_probability"),
-        (probability, "delta"),
-        (at_least_one, "ratio"),
-        (positive_integer, "capacity batch max_batch new_arms size population sample count"),
-        (positive_integer, "nodes max_wait max_history clients window horizon keep offer"),
-        (positive_integer, "regions candidates starts steps fit_steps frequencies"),
-        (nonnegative_integer, "max_pending"),
-    )
-    for name in names.split()
-}
-
-
-# {name of a field or argument: (the attributes that its value must have, with () after those that
-# must be callable; a description of such a value for messages)}
-_KERNEL = (
-    "gram diag",
-    "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
-)
 # a kernel that is not a pytree, or of another library, as a kernel of jsketch
 WRAPPED_KERNEL = """
 
@@ -135,30 +108,6 @@ WRAPPED_KERNEL = """
         def diag(self, x):
             return {diag}
 """
-_BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
-COMPONENTS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
-    **dict.fromkeys(("bandit", "base"), _BANDIT),
-    "forecaster": ("init predict advance", "a forecaster, such as online.PKAWV(features)"),
-    "schedule": ("__call__", "a schedule of box.ball, such as OFUL()"),
-    "oracle": ("refine restarts", "LevenbergMarquardt() or Gradient(), from box.model"),
-    "model": ("init apply", "a flax module, such as Network(), or Parametric(init, apply)"),
-    "bounds": ("lengthscale outputscale noise check", "Bounds, from box.fit"),
-    "sampling": ("mu beta eps weights", "Sampling, from sketch.kors"),
-    "the algorithm": (
-        "init() ask() tell()",
-        "an object with methods init, ask and tell, such as BBKB(kernel)",
-    ),
-    "the forecaster": (
-        "init() predict() advance()",
-        "an object with methods init, predict and advance, such as PKAWV(features)",
-    ),
-    "the problem": (
-        "arms mean_reward sample",
-        "an object with arms, mean_reward and a method sample, such as problems.finite_arms(...)"
-        " (for a function on the host call drive)",
-    ),
-}
 
 
 def is_kernel(value: Any) -> bool:
@@ -176,21 +125,16 @@ def _advice_on_kernel(value: Any) -> str:
     return f" This class makes a kernel of it:{WRAPPED_KERNEL.format(gram=gram, diag=diag)}"
 
 
-def component(name: str, value: Any, pytree: bool = False) -> None:
-    """The named value is an object with the attributes that COMPONENTS lists, and a pytree if
-    `pytree` is True or the value is a kernel."""
-    attributes, description = COMPONENTS[name]
-    is_kernel_name = COMPONENTS[name] is _KERNEL
-    for attribute in attributes.split():
-        if attribute.endswith("()"):
-            is_present = callable(getattr(value, attribute.removesuffix("()"), None))
-        else:
-            is_present = hasattr(value, attribute)
-        if isinstance(value, type) or not is_present:
-            label = "kernel" if is_kernel_name else name
-            advice = _advice_on_kernel(value) if is_kernel_name else ""
-            raise ValueError(f"{label} must be {description}; {value!r} was given.{advice}")
-    if (pytree or is_kernel_name) and jax.tree_util.all_leaves([value]):
+def component(name: str, kind: Component, value: Any, pytree: bool = False) -> None:
+    """The named value is an object of this kind, and a pytree if `pytree` is True or the value is a
+    kernel."""
+    is_complete = all(hasattr(value, attribute) for attribute in kind.attributes)
+    is_complete &= all(callable(getattr(value, method, None)) for method in kind.methods)
+    if isinstance(value, type) or not is_complete:
+        label = "kernel" if kind is KERNEL else name
+        advice = _advice_on_kernel(value) if kind is KERNEL else ""
+        raise ValueError(f"{label} must be {kind.description}; {value!r} was given.{advice}")
+    if (pytree or kind is KERNEL) and jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
             " with @jsketch.struct.dataclass, and declare its fields below the class line, such as"
@@ -201,15 +145,14 @@ def component(name: str, value: Any, pytree: bool = False) -> None:
 @checks_constructors
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
-    are valid. The value of a static field is one of the `choices` of its class, or a bool if the
-    default is a bool, or else lies in its range in RANGES. Other fields are not checked:
-    they may be arrays over which the algorithm is vmapped."""
-    choices = getattr(algorithm, "choices", {})
+    are valid. A static field is declared with its range or its choices (`struct.size`,
+    `struct.choice`). Other fields are not checked: they may be arrays over which the algorithm is
+    vmapped."""
     for field in algorithm.__dataclass_fields__.values():
         name, value = field.name, getattr(algorithm, field.name)
         is_omitted = value is None and "None" in str(field.type)
-        if name in COMPONENTS:
-            component(name, value)
+        if "component" in field.metadata:
+            component(name, field.metadata["component"], value)
         elif name == "dictionary" and isinstance(value, type | str | float | int | None):
             raise ValueError(
                 f"dictionary must be Draw() or Extend(slack), from jsketch.bandits; {value!r} was"
@@ -224,14 +167,6 @@ def constructor_arguments(algorithm: Any) -> None:
             choice(field.metadata["choices"], **{name: value})
         elif "range" in field.metadata:
             in_range(field.metadata["range"], **{name: value})
-        elif name in choices:
-            choice(choices[name], **{name: value})
-        elif isinstance(field.default, bool):
-            boolean(**{name: value})
-        elif name in RANGES:
-            RANGES[name](**{name: value})
-        elif field.type in ("int", "int | None"):
-            nonnegative_integer(**{name: value})
     if hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width"):
         width = algorithm.width
         if not callable(width) or jax.tree_util.all_leaves([width]):
@@ -242,8 +177,8 @@ def constructor_arguments(algorithm: Any) -> None:
 
 
 def settings(algorithm: Any) -> None:
-    """Every field of an algorithm, or of another `Settings`, that is not static and has a range in
-    RANGES is a scalar in this range, and the numbers of the width are valid."""
+    """Every field of an algorithm, or of another `Settings`, that is declared with a range
+    (`struct.number`) is a scalar in this range, and so are the numbers of the width."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
         name, value = field.name, getattr(algorithm, field.name)
         is_omitted = value is None and "None" in str(field.type)
@@ -251,8 +186,6 @@ def settings(algorithm: Any) -> None:
             continue
         if "range" in field.metadata:
             in_range(field.metadata["range"], **{name: value})
-        elif name in RANGES:
-            RANGES[name](**{name: value})
         elif name in ("width", "dictionary"):
             settings(value)
 
@@ -628,6 +561,23 @@ def state(bandit: Any, arms: Arms, value: Any, expected: Any = None) -> None:
                     f"state is of other arms: it has {sizes[0][0]} arms, and the domain has"
                     f" {sizes[1][0]}."
                 )
+    _points_are_arms(arms, value)
+
+
+def _points_are_arms(arms: Arms, state: Any) -> None:
+    """The points of a sketched posterior are among the arms of the dictionary."""
+    p: Any = getattr(state, "posterior", None)
+    if not hasattr(p, "points") or is_traced(arms, state):
+        return
+    leaves: Any = arms.features, p.points, state.inducing
+    if not all(getattr(leaf, "is_fully_addressable", True) for leaf in leaves):
+        return  # no process has all arms
+    x, points, inducing = map(np.asarray, leaves)
+    known = {row.tobytes() for row in x[inducing].astype(points.dtype)}
+    if any(row.tobytes() not in known for row in points[: int(p.rank)]):
+        raise ValueError(
+            "state is of other arms: there are as many, but their features have changed."
+        )
 
 
 def state_type(algorithm: Any, value: Any, expected: Any) -> None:

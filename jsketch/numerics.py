@@ -24,8 +24,8 @@ from jax.typing import ArrayLike
 
 Pytree = TypeVar("Pytree")
 
-# slots of the dictionary that a product with few, and with many columns visits together
-BLOCK, LARGE_BLOCK = 64, 192
+BLOCK = 64  # slots of the dictionary that a product with few columns visits together
+TRIANGULAR_BLOCKS = 4  # blocks of columns of a product with a triangular matrix
 PANEL = 32  # pivots between two updates of the whole matrix in an elimination
 # Entries of a chunk in a sweep over all arms: enough for efficient matrix products, and few enough
 # for the cache of a CPU
@@ -65,7 +65,7 @@ def all_finite(values: Array) -> Array:
 
 
 @jax.custom_batching.custom_vmap
-def most(count: Array) -> Array:
+def trip_count(count: Array) -> Array:
     """The number [] itself; under vmap the largest number of all runs.
 
     It is the trip count of loops whose further steps change nothing. With a number for each run,
@@ -74,9 +74,9 @@ def most(count: Array) -> Array:
     return count
 
 
-@most.def_vmap
-def _most_of_runs(n_runs: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
-    return most(count.max(0) if batched[0] else count), False
+@trip_count.def_vmap
+def _largest_trip_count(n_runs: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
+    return trip_count(count.max(0) if batched[0] else count), False
 
 
 def one_after_another(function: Callable[..., Pytree], *args: Any) -> Pytree:
@@ -126,10 +126,10 @@ def while_any(
     condition: Callable[[Pytree], Array], step: Callable[[Pytree], Pytree], start: Pytree
 ) -> Pytree:
     """`lax.while_loop`, for steps that change nothing where the condition [] is false; under vmap
-    it ends when no run goes on (`most`)."""
+    it ends when no run goes on (`trip_count`)."""
 
     def goes_on(carry: Pytree) -> Array:
-        return most(condition(carry).astype(jnp.int32)) > 0
+        return trip_count(condition(carry).astype(jnp.int32)) > 0
 
     return lax.while_loop(goes_on, step, start)
 
@@ -291,7 +291,7 @@ def sum_over(
         valid = index < len(mask)
         return jax.tree.map(jnp.add, total, add(jnp.where(valid, index, 0), valid))
 
-    return lax.fori_loop(0, most(-(-n_true // size)), chunk, start)
+    return lax.fori_loop(0, trip_count(-(-n_true // size)), chunk, start)
 
 
 def sweep(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
@@ -327,18 +327,33 @@ def _blocks(array: Array, size: int, mode: Any) -> Array:
     return jnp.pad(array, padding, mode=mode).reshape(-1, width, *array.shape[1:])
 
 
-def gram_product(
-    kernel: Any, x: Array, points: Array, columns: Array, used: Array, block: int = BLOCK
-) -> Array:
+def gram_product(kernel: Any, x: Array, points: Array, columns: Array, used: Array) -> Array:
     """k(x, points) @ columns, [n,c], for points [M,d] and columns [M,c] whose rows from number
-    `used` [] on are zero. Kernel values of blocks of `block` unused points are not computed."""
-    points, columns = _blocks(points, block, "edge"), _blocks(columns, block, "constant")
+    `used` [] on are zero. Kernel values of blocks of unused points are not computed."""
+    points, columns = _blocks(points, BLOCK, "edge"), _blocks(columns, BLOCK, "constant")
 
     def add(i: Array, product: Array) -> Array:
         return product + matmul(kernel.gram(x, entry(points, i)), entry(columns, i))
 
     start = jnp.zeros((len(x), columns.shape[2]), x.dtype)
-    return lax.fori_loop(0, most(-(-used // points.shape[1])), add, start)
+    return lax.fori_loop(0, trip_count(-(-used // points.shape[1])), add, start)
+
+
+def squared_norms(rows: Array, upper: Array, used: Array) -> Array:
+    """|row @ upper|^2 for each of the rows [n,M], for an upper triangular matrix [M,M] whose
+    columns from number `used` [] on are zero. Most zeros below the diagonal, and blocks of unused
+    columns, take no time."""
+    size = len(upper)
+    width = -(-size // TRIANGULAR_BLOCKS)
+    total = jnp.zeros(len(rows), rows.dtype)
+    for begin in range(0, size, width):
+        end = min(begin + width, size)
+
+        def add(total: Array, begin: int = begin, end: int = end) -> Array:
+            return total + jnp.square(matmul(rows[:, :end], upper[:end, begin:end])).sum(1)
+
+        total = lax.cond(used > begin, add, lambda total: total, total)
+    return total
 
 
 # Factorizations
@@ -408,23 +423,27 @@ def inverse_root(matrix: Array, mask: Array) -> InverseRoot:
     return InverseRoot(order, rank, root=rows[:size, size:].T, factor=rows[:size, :size].T)
 
 
-def cholesky_inverse(matrix: Array) -> tuple[Array, Array]:
+def cholesky_inverse(matrix: Array, used: Array | None = None) -> tuple[Array, Array]:
     """(L, L^-1), [M,M] each, for a positive definite matrix [M,M] = L L^T.
+
+    used  number [] of rows and columns that have a meaning (default: all). The others are zero
+          outside the diagonal, in the results too, and take no time
 
     Example:
 
         lower, inverse = cholesky_inverse(gram + noise * jnp.eye(len(gram)))
     """
     size = len(matrix)
-    rows = _eliminate(matrix, jnp.eye(size, dtype=matrix.dtype), 0.0)
+    rows = _eliminate(matrix, jnp.eye(size, dtype=matrix.dtype), 0.0, end=used)
     return rows[:, :size].T, rows[:, size:]
 
 
-def upper_factor(matrix: Array, least_pivot: ArrayLike) -> Array:
+def upper_factor(matrix: Array, least_pivot: ArrayLike, used: Array | None = None) -> Array:
     """An upper triangular U [M,M] with U U^T = matrix. A pivot that rounding has made smaller than
-    `least_pivot` is replaced by it."""
-    nothing = jnp.zeros((len(matrix), 0), matrix.dtype)
-    return _eliminate(matrix[::-1, ::-1], nothing, least_pivot).T[::-1, ::-1]
+    `least_pivot` is replaced by it. `used` is as in `cholesky_inverse`."""
+    nothing, size = jnp.zeros((len(matrix), 0), matrix.dtype), len(matrix)
+    begin = 0 if used is None else size - used
+    return _eliminate(matrix[::-1, ::-1], nothing, least_pivot, begin).T[::-1, ::-1]
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
@@ -451,10 +470,17 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
     return lower, jnp.where(jnp.isfinite(jnp.diagonal(lower)).all(), shift, jnp.inf)
 
 
-def _eliminate(matrix: Array, right: Array, least_pivot: ArrayLike) -> Array:
+def _eliminate(
+    matrix: Array,
+    right: Array,
+    least_pivot: ArrayLike,
+    begin: Array | int = 0,
+    end: Array | None = None,
+) -> Array:
     """[L^T | L^-1 right], [M, M + c], for a positive definite matrix [M,M] = L L^T and right [M,c],
-    which is the identity or has no columns. The rows are eliminated in panels of w = PANEL rows;
-    within a panel, only a block is. The columns of a panel that are zero take no time."""
+    which is the identity or has no columns. Panels without a row from `begin` [] to `end` [] (None:
+    M) are left as they are. The rows are eliminated in panels of w = PANEL rows; within a panel,
+    only a block is. The columns of a panel that are zero take no time."""
     size, dtype = len(matrix), matrix.dtype
     width = min(PANEL, size)
     padding = -size % width
@@ -462,7 +488,9 @@ def _eliminate(matrix: Array, right: Array, least_pivot: ArrayLike) -> Array:
     square = jnp.concatenate([jnp.pad(matrix, ((0, 0), (0, padding))), added])
     table = jnp.concatenate([square, jnp.pad(right, ((0, padding), (0, 0)))], axis=1)
     columns = jnp.arange(table.shape[1], dtype=jnp.int32)
-    n_panels = len(table) // width
+    # under vmap all runs have the panels of all runs
+    first_panel = begin if isinstance(begin, int) else -trip_count(-(begin // width))
+    end_panel = len(table) // width if end is None else trip_count(-(-end // width))
     # the columns of a panel that are not zero begin at its diagonal, and end M + w columns later
     window = min(len(columns), size + padding + width)
 
@@ -482,9 +510,9 @@ def _eliminate(matrix: Array, right: Array, least_pivot: ArrayLike) -> Array:
             below = lax.dynamic_slice(table, place, nonzero.shape)
             return lax.dynamic_update_slice(table, below - matmul(head.T, nonzero), place)
 
-        return lax.fori_loop(i + 1, n_panels, subtract, put_part(table, i * width, rows))
+        return lax.fori_loop(i + 1, end_panel, subtract, put_part(table, i * width, rows))
 
-    table = lax.fori_loop(0, n_panels, panel, table)
+    table = lax.fori_loop(first_panel, end_panel, panel, table)
     return jnp.concatenate([table[:size, :size], table[:size, size + padding :]], axis=1)
 
 

@@ -41,7 +41,8 @@ def _is_python_number(leaf: Any) -> bool:
 def one_dtype(algorithm: Class) -> Class:
     """A class decorator, applied before `struct.dataclass`. Every public method with arguments
     converts the fields of the object and the other arguments to the dtype of the first argument
-    (arms, box, state or example)."""
+    (arms, box, state or example). It is for algorithms whose methods the user calls without a
+    loop, such as `PointBBKB`: where a loop begins a run, it converts the numbers once."""
     for name, method in list(vars(algorithm).items()):
         if (
             inspect.isfunction(method)

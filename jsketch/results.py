@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -36,3 +37,23 @@ def result(*conditions: tuple[Result, ArrayLike]) -> Array:
     for name, condition in conditions:
         code = jnp.where(jnp.asarray(condition), jnp.maximum(code, int(name)), code)
     return code
+
+
+def must_grow(codes: ArrayLike, not_finite: str, nothing_to_ask: str = "") -> bool:
+    """Whether a capacity has to be enlarged before a run or stream continues, by its results [] or
+    those [S] of several ones. The loops on the host translate results here and nowhere else.
+
+    Raises RuntimeError if the algorithm has nothing to ask, and FloatingPointError if something is
+    not finite, with the given messages.
+
+    Example:
+
+        while must_grow(info.result, "the posterior is not finite."):
+            state = bandit.grow(state, arms, 2 * state.capacity)
+    """
+    found = np.asarray(codes)
+    if (found == Result.NOTHING_TO_ASK).any():
+        raise RuntimeError(nothing_to_ask)
+    if (found == Result.NOT_FINITE).any():
+        raise FloatingPointError(not_finite)
+    return bool((found == Result.CAPACITY_EXCEEDED).any())

@@ -13,7 +13,7 @@ compares the number of fields and the static values of two dataclasses but not t
 A subclass inherits the fields of its base and must be decorated as well.
 
 The repr of an object has at most ten lines (`jsketch.show`). A misspelt argument of a constructor
-raises a TypeError with the nearest name. The comments of fields are part of the docstring.
+raises a TypeError with the nearest name.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ import difflib
 import functools
 import inspect
 import math
-import re
-import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -33,9 +31,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import serialization
 from flax.struct import field
+from jax import Array
+from jax.core import Tracer
 from jax.typing import DTypeLike
 
 from jsketch import show
+from jsketch.components import Component
 
 __all__ = [
     "Range",
@@ -43,11 +44,13 @@ __all__ = [
     "checked_names",
     "child",
     "choice",
+    "component",
     "dataclass",
     "field",
     "in_dtype",
     "number",
     "numbers_in_dtype",
+    "outside_ranges",
     "size",
 ]
 
@@ -120,6 +123,17 @@ def choice(default: Any = dataclasses.MISSING, *, of: tuple[Any, ...] = (True, F
     return field(pytree_node=False, default=default, metadata={"choices": of})
 
 
+def component(kind: Component, **options: Any) -> Any:
+    """A field whose value is an object of this kind, such as a kernel; the options are those of
+    `field`.
+
+    Example:
+
+        kernel: Kernel = struct.component(components.KERNEL)
+    """
+    return field(metadata=dict(component=kind), **options)
+
+
 def _field_in(
     default: Any,
     is_leaf: bool,
@@ -141,7 +155,7 @@ def _field_in(
     return field(pytree_node=is_leaf, default=default, metadata={"range": values})
 
 
-@dataclass_transform(field_specifiers=(field,))
+@dataclass_transform(field_specifiers=(field, component))
 def dataclass(cls: Class) -> Class:
     """The class as a frozen dataclass and a pytree. Its fields are leaves, except those declared by
     `field(pytree_node=False)`, which are static: a new value compiles a new program. Raises
@@ -154,7 +168,6 @@ def dataclass(cls: Class) -> Class:
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
     checked_names(cls)  # replaces the constructor in place
-    cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
     for f in fields:
         if not f.init:
             raise ValueError(
@@ -210,65 +223,6 @@ def checks_constructors(check: Callable[[Any], None]) -> Callable[[Any], None]:
     call it."""
     _CONSTRUCTOR_CHECKS.append(check)
     return check
-
-
-class _Docstring:
-    """The docstring of a class, followed by a line for each field that it does not document. The
-    descriptions of fields are their comments or docstrings in the class, or else in the nearest
-    base. The text is assembled when it is first read."""
-
-    def __init__(self, cls: Any):
-        self.cls, self.own_text, self.full_text = cls, cls.__doc__, ""
-
-    def __get__(self, instance: Any, owner: Any) -> str | None:
-        if not self.full_text and self.own_text:
-            self.full_text = _with_fields(self.cls, self.own_text)
-        return self.own_text and self.full_text
-
-
-def _with_fields(cls: Any, docstring: str) -> str:
-    """The docstring, extended by the fields that it does not document."""
-    texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        doc = vars(base).get("__doc__")
-        doc = doc.own_text if isinstance(doc, _Docstring) else doc
-        texts |= _comments(base) | _entries(doc)
-    names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(docstring)]
-    if not names:
-        return docstring
-    indent = " " * (max(map(len, names)) + 4)
-    lines = [
-        textwrap.fill(name.ljust(len(indent)) + texts.get(name, ""), 92, subsequent_indent=indent)
-        for name in names
-    ]
-    title = "Further fields" if len(names) < len(dataclasses.fields(cls)) else "Fields"
-    fields = textwrap.indent("\n".join([f"{title}:", "", *lines]), "    ")
-    return f"{docstring.rstrip()}\n\n{fields}\n    "
-
-
-def _entries(doc: str | None) -> dict[str, str]:
-    """{name: description} from the lines "name, name   description" of a docstring."""
-    entry = r"^ {4}(\w+(?:, \w+)*) {2,}(\S.*(?:\n {5,}\S.*)*)"
-    return {
-        name: " ".join(match[2].split())
-        for match in re.finditer(entry, doc or "", re.M)
-        for name in match[1].split(", ")
-    }
-
-
-def _comments(cls: type) -> dict[str, str]:
-    """{name: comment} of the annotated names in the source of a class. A comment joins the
-    comments above a name and at the ends of its lines. Empty if the source cannot be read."""
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except (OSError, TypeError):
-        return {}
-    annotated = r"((?:^ {4}#.*\n)*)^ {4}(\w+): (.*(?:\n {4}[ )].*)*)"
-    comments = {
-        match[2]: " ".join(re.findall(r"# *(.*)", match[1] + match[3]))
-        for match in re.finditer(annotated, source, re.M)
-    }
-    return {name: comment for name, comment in comments.items() if comment}
 
 
 def _register_pytree(cls: type, node_fields: list[str], static_fields: list[str]) -> None:
@@ -350,7 +304,7 @@ def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
         if jnp.issubdtype(leaf_dtype, jnp.integer) and jnp.ndim(leaf) == 0:
             owner = functools.reduce(child, path[:-1], tree)
             is_real = type(owner).__module__.startswith("jsketch.")
-        if not is_real or isinstance(leaf, jax.core.Tracer) or jnp.ndim(leaf):
+        if not is_real or isinstance(leaf, Tracer) or jnp.ndim(leaf):
             return jnp.asarray(leaf, dtype) if is_real else leaf
         # By NumPy, because JAX compiles a program for each type of number. In this context the
         # value remains known under jit, and is checked
@@ -358,6 +312,35 @@ def numbers_in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
             return jax.device_put(np.asarray(leaf).astype(dtype))
 
     return jax.tree_util.tree_map_with_path(convert, tree)
+
+
+def outside_ranges(settings: Any) -> Array:
+    """Whether a traced number of the settings, or of a part of them such as the kernel, is outside
+    the range of its field (`number`), [] bool. No error can be raised for the value of a tracer; a
+    run with such a number ends before its first evaluation, with the result `NOT_FINITE`.
+
+    Example:
+
+        jax.vmap(struct.outside_ranges)(BBKB(kernel, qbar=jnp.array([2.0, -1.0])))
+    """
+    values, ranges = [], []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(settings):
+        owner = functools.reduce(child, path[:-1], settings)
+        fields = getattr(owner, "__dataclass_fields__", {})
+        name = getattr(path[-1], "name", None) if path else None
+        if name in fields and "range" in fields[name].metadata and isinstance(leaf, Tracer):
+            values.append(jnp.ravel(leaf))
+            ranges += [fields[name].metadata["range"]] * leaf.size
+    if not values:
+        return jnp.zeros((), bool)
+    # one comparison of all numbers, because a program is compiled in proportion to its operations
+    x = jnp.concatenate(values).astype(jnp.result_type(float, *values))
+    bounds = np.array([(r.lower, r.upper) for r in ranges]).T
+    is_included = np.array([(r.lower in r.included, r.upper in r.included) for r in ranges]).T
+    lower, upper = jnp.asarray(bounds, x.dtype)
+    # no number equals NaN
+    lowest, highest = jnp.asarray(np.where(is_included, bounds, np.nan), x.dtype)
+    return ~jnp.all((x > lower) & (x < upper) | (x == lowest) | (x == highest))
 
 
 def child(node: Any, key: Any) -> Any:

@@ -58,13 +58,16 @@ def table_of_numbers(features: Any) -> Any:
 @struct.dataclass
 class Arms:
     """A finite domain of A candidates with d features. `features` is an array or a DataFrame of
-    floating point numbers; for a `Precomputed` kernel the features are arm numbers [A, 1]."""
+    floating point numbers; for a `Precomputed` kernel the features are arm numbers [A, 1].
 
-    features: Array  # [A + padding, d]
-    # the number of last rows that are not arms, and are never chosen: `scale.place` repeats the
-    # last arm so that every device has the same number of rows
+    features  [A + padding, d]
+    padding   the number of last rows that are not arms, and are never chosen: `scale.place` repeats
+              the last arm so that every device has the same number of rows
+    sharding  how `scale.place` distributed the rows over devices; None: they are on one device
+    """
+
+    features: Array
     padding: int = struct.field(pytree_node=False, default=0)
-    # how `scale.place` distributed the rows over devices; None: they are on one device
     sharding: Any = struct.field(pytree_node=False, default=None)
 
     def __post_init__(self) -> None:
@@ -106,22 +109,31 @@ class Arms:
 
 @struct.dataclass
 class Box:
-    """A continuous domain: the points x with lower <= x <= upper in each coordinate."""
+    """A continuous domain: the points x with lower <= x <= upper in each coordinate.
 
-    lower: Array  # [d]
-    upper: Array  # [d]
+    lower  [d]
+    upper  [d]
+    """
+
+    lower: Array
+    upper: Array
 
 
 @struct.dataclass
 class Evaluations:
-    """Earlier evaluations; `bandits.history.of_evaluations` converts lists of arms and rewards."""
+    """Earlier evaluations; `bandits.history.of_evaluations` converts lists of arms and rewards.
 
-    pull_counts: Any = None  # [A], number of observed evaluations of each arm
-    reward_sums: Any = None  # [A], sum of the rewards of each arm
-    # the inducing arms [n], or None for all evaluated arms, or "bless" / "leverage" to sample
-    # inducing arms by approximate / exact leverage scores (THEORY 3.4)
+    pull_counts  [A], number of observed evaluations of each arm
+    reward_sums  [A], sum of the rewards of each arm
+    dictionary   the inducing arms [n], or None for all evaluated arms, or "bless" / "leverage" to
+                 sample inducing arms by approximate / exact leverage scores (THEORY 3.4)
+    failed       arms [n] whose evaluations failed and are not counted, for `FixedBKB`
+    """
+
+    pull_counts: Any = None
+    reward_sums: Any = None
     dictionary: Any = None
-    failed: Any = None  # arms [n] whose evaluations failed and are not counted, for `FixedBKB`
+    failed: Any = None
 
 
 Data = Evaluations | None  # the argument `data` of an algorithm that can start from evaluations
@@ -129,10 +141,14 @@ Data = Evaluations | None  # the argument `data` of an algorithm that can start 
 
 @struct.dataclass
 class Query:
-    """The arms to evaluate next, in order; slots whose mask is False are padding."""
+    """The arms to evaluate next, in order; slots whose mask is False are padding.
 
-    index: Array  # [B] int32, arm of each evaluation
-    mask: Array  # [B] bool, true for a slot that is to be evaluated
+    index  [B] int32, arm of each evaluation
+    mask   [B] bool, true for a slot that is to be evaluated
+    """
+
+    index: Array
+    mask: Array
 
     @classmethod
     def of(cls, arm: Array) -> Query:
@@ -152,16 +168,22 @@ class Query:
 
 @struct.dataclass
 class Info:
-    """A record of one round."""
+    """A record of one round.
 
-    # [] int32, evaluations of the round, failed ones included; 0 if the state is unchanged, because
-    # the round needs a larger capacity and is to be repeated
+    batch_size       [] int32, evaluations of the round, failed ones included; 0 if the state is
+                     unchanged, because the round needs a larger capacity and is to be repeated
+    observed         [] int32, evaluations with a finite reward
+    dictionary_size  [] int32, inducing points (or distinct arms, for the exact posterior) of the
+                     returned state
+    width            [] confidence width with which the round was chosen
+    result           [] int32, a `jsketch.results.Result`
+    """
+
     batch_size: Array
-    observed: Array  # [] int32, evaluations with a finite reward
-    # [] int32, inducing points (or distinct arms, for the exact posterior) of the returned state
+    observed: Array
     dictionary_size: Array
-    width: Array  # [] confidence width with which the round was chosen
-    result: Array  # [] int32, a `jsketch.results.Result`
+    width: Array
+    result: Array
 
 
 class Kernel(Protocol):
@@ -255,10 +277,14 @@ class ArmProblem(Protocol):
 
 @struct.dataclass
 class BoxQuery:
-    """The points of a box to evaluate next; the slots in use come first."""
+    """The points of a box to evaluate next; the slots in use come first.
 
-    x: Array  # [B, d]
-    mask: Array  # [B] bool, true for a slot that is to be evaluated
+    x     [B, d]
+    mask  [B] bool, true for a slot that is to be evaluated
+    """
+
+    x: Array
+    mask: Array
 
     @property
     def size(self) -> Array:
@@ -269,11 +295,16 @@ class BoxQuery:
 @struct.dataclass
 class BoxInfo:
     """A record of one round of a box optimiser; a subclass may have more fields. The loops warn if
-    a subclass has a field `nonfinite` [] that is true."""
+    a subclass has a field `nonfinite` [] that is true.
 
-    observed: Array  # [] int32, evaluations with a finite value
-    failed: Array  # [] int32, evaluations without a finite value
-    best: Array  # [] largest value so far, -inf if there is none
+    observed  [] int32, evaluations with a finite value
+    failed    [] int32, evaluations without a finite value
+    best      [] largest value so far, -inf if there is none
+    """
+
+    observed: Array
+    failed: Array
+    best: Array
 
 
 class BoxOptimizer(Protocol):
@@ -300,11 +331,15 @@ class BoxOptimizer(Protocol):
 
 @struct.dataclass
 class ForecastInfo:
-    """A record of one example, or of a block of B examples."""
+    """A record of one example, or of a block of B examples.
 
-    dictionary_size: Array  # [] or [B] int32, features or points after each example
-    # [] int32, a `results.Result`: RUNNING, CAPACITY_EXCEEDED if the next example exceeds the
-    # capacity and is NOT learned, or NOT_FINITE if a label is infinite or the state is not finite
+    dictionary_size  [] or [B] int32, features or points after each example
+    result           [] int32, a `results.Result`: RUNNING, CAPACITY_EXCEEDED if the next example
+                     exceeds the capacity and is NOT learned, or NOT_FINITE if a label is
+                     infinite or the state is not finite
+    """
+
+    dictionary_size: Array
     result: Array
 
 

@@ -10,7 +10,7 @@ import oracles
 
 from jsketch import Arms, kernels, loops, problems
 from jsketch.bandits import BBKB
-from jsketch.bandits.bbkb import Evidence
+from jsketch.bandits.bbkb import SketchedEvidence
 from jsketch.loops.rollouts import start
 from jsketch.types import Evaluations
 
@@ -32,7 +32,7 @@ def _state_with(bandit, x, counts, sums, dictionary=None):
     if dictionary is not None:
         inducing = jnp.zeros(len(x), bool).at[dictionary].set(True)
         state = bandit.grow(replace(state, inducing=inducing), arms, state.capacity)
-    evidence = Evidence(bandit, state, arms)
+    evidence = SketchedEvidence(bandit, state, arms)
     upper = evidence.logdet + evidence.residual_sum / bandit.regularization
     return replace(state, information=jnp.stack([upper, upper]))
 

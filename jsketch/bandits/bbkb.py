@@ -7,7 +7,7 @@ The lines of Algorithm 1 of the paper:
 
     1      BBKB.ask        the first arm, uniformly at random
     3, 20  loops.rollouts  the loop over rounds
-    4      scores          the upper confidence bounds; Evidence is what their width depends on
+    4      scores          the upper confidence bounds; their width depends on SketchedEvidence
     4-8    BBKB.ask        the picks of a batch, until the rule of Lemma 1 or Lemma 3 ends it
     11-16  resparsify      the dictionary
     17     observe         the feedback of the batch, and the posterior where it is cheap
@@ -46,24 +46,30 @@ from jsketch.numerics import all_true, count, matmul
 from jsketch.results import Result, result
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
-# What is due before the next batch
-NOTHING, REBUILD, DRAW = 0, 1, 2
+# What is due before the next batch. DESIGN: the next batch is the `initial` design of BBKB
+NOTHING, REBUILD, DRAW, DESIGN = 0, 1, 2, 3
 
 
 @struct.dataclass
 class State:
     """A run over A arms at the start of a batch. The history and the dictionary determine the
-    posterior; the information depends on the order of the history."""
+    posterior; the information depends on the order of the history.
 
-    counts: Array  # [A], pulls of each arm
-    sums: Array  # [A], sum of the rewards of each arm
-    inducing: Array  # [A] bool, the arms of the dictionary
-    # [2], the sums of log(1 + sigma^2) and of log(1 + 3 sigma^2) over the pulls, with the variance
-    # at the start of the batch of each pull
+    counts       [A], pulls of each arm
+    sums         [A], sum of the rewards of each arm
+    inducing     [A] bool, the arms of the dictionary
+    information  [2], the sums of log(1 + sigma^2) and of log(1 + 3 sigma^2) over the pulls, with
+                 the variance at the start of the batch of each pull
+    posterior    of the history and the dictionary (`core.posterior.update`), with capacity M
+    due          [] int32: NOTHING or DESIGN, or what `refresh` has to do because the posterior is
+                 stale: REBUILD it, or DRAW a dictionary first
+    """
+
+    counts: Array
+    sums: Array
+    inducing: Array
     information: Array
     posterior: Posterior
-    # [] int32: NOTHING, or what `refresh` has to do because the posterior is stale: REBUILD it, or
-    # DRAW a dictionary first
     due: Array
 
     @property
@@ -79,14 +85,14 @@ class State:
     @property
     def stale(self) -> Array:
         """Whether `refresh` is due before the next batch, [] bool."""
-        return self.due != NOTHING
+        return (self.due == REBUILD) | (self.due == DRAW)
 
 
 SomeState = TypeVar("SomeState", bound=State)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SketchedEvidence:
     """What confidence widths read: scalars [] of a state, computed when they are read. Variances
     are divided by the regularization."""
 
@@ -142,15 +148,25 @@ def _information(variance: Array, pulls: Array) -> Array:
 @struct.dataclass
 class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields of all algorithms on a sketched posterior, and what follows their batches.
-    Subclasses add `ask`."""
+    Subclasses add `ask`.
 
-    # oversampling; `dictionary.qbar_theory` has the theorems' value
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the
+                    papers
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    """
+
     qbar: ArrayLike = struct.number(2.0, above=0)
-    # how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the papers
     dictionary: Rule = Extend()
-    width: widths.Width = widths.bkb_code  # the confidence width, one of `bandits.widths`
-    # M, the largest number of inducing points. None: `init` makes 64 slots, and `run`, `drive` and
-    # `rollout` more where a run needs them. `run` and `drive` also enlarge a capacity that is given
+    width: widths.Width = widths.bkb_code
     capacity: int | None = struct.size(None)
     # whether the counts of earlier evaluations must be integers
     whole_counts: ClassVar[bool] = True
@@ -170,6 +186,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             self, arms, key, data, self.whole_counts
         )
         state = replace(self._prior(arms), counts=counts, sums=sums, inducing=inducing)
+        state = replace(state, due=jnp.where(counts.sum() > 0, REBUILD, state.due))
         state = self._with_posterior(state, arms, self.initial_slots)[0]
         if is_chosen:  # the given arms may represent the pulled ones badly: their draw does not
             due = jnp.where(state.stale, state.due, DRAW).astype(jnp.int32)
@@ -197,7 +214,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def confidence_width(self, state: Any, arms: Arms) -> Array:
         """The number [] of posterior standard deviations in a confidence bound."""
-        return widths.confidence_width(self, Evidence(self, state, arms))
+        return widths.confidence_width(self, SketchedEvidence(self, state, arms))
 
     def confidence_bounds(self, state: Any, arms: Arms) -> tuple[Array, Array, Array]:
         """(mean [A], variance [A], width []) of the upper confidence bounds of all arms."""
@@ -242,7 +259,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
                 extends
                 & all_true(state.inducing | (state.counts == 0))
                 & (count(pulls > 0) <= low_rank.MOST)
-                & (state.due == NOTHING)
+                & ~low_rank.needs_rebuild(state.counts, counts)
+                & ~state.stale
             )
             p, accurate = low_rank.update_low_rank(
                 self.kernel,
@@ -287,7 +305,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     def resize(self, state: SomeState, arms: Arms, capacity: int) -> SomeState:
         """The same state with another capacity and a stale posterior, which `refresh` computes."""
         empty = posterior.prior(self.kernel, self.regularization, arms.features, capacity)
-        return replace(state, posterior=empty, due=jnp.asarray(REBUILD, jnp.int32))
+        due = jnp.where(state.due == DESIGN, DESIGN, REBUILD).astype(jnp.int32)
+        return replace(state, posterior=empty, due=due)
 
     def grow(self, state: SomeState, arms: Arms, capacity: int) -> SomeState:
         """The same state with another capacity; its posterior is computed from its history."""
@@ -307,7 +326,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             capacity,
         )
         exceeds = state.dictionary_size > capacity
-        due = jnp.where(exceeds, REBUILD, NOTHING).astype(jnp.int32)
+        done = jnp.where(state.due == DESIGN, DESIGN, NOTHING)
+        due = jnp.where(exceeds, REBUILD, done).astype(jnp.int32)
         # a posterior whose dictionary does not fit has no meaning
         outcome = result(
             (Result.CAPACITY_EXCEEDED, exceeds), (Result.NOT_FINITE, ~p.is_finite & ~exceeds)
@@ -328,7 +348,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     def _with_upper_information(self, state: SomeState, arms: Arms) -> SomeState:
         """The state with its information set to the upper bound of THEORY 2.4, which does not
         depend on the order of the evaluations."""
-        evidence = Evidence(self, state, arms)
+        evidence = SketchedEvidence(self, state, arms)
         upper = evidence.logdet + evidence.residual_sum / self.regularization
         return replace(state, information=jnp.stack([upper, upper]))
 
@@ -337,6 +357,33 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 class BBKB(SketchedBandit):
     """BBKB over finite arms. A round is a batch, its feedback and the new posterior.
 
+    kernel           a kernel of `jsketch.kernels`
+    regularization   lam, usually noise_std^2
+    noise_std        xi, standard deviation of the noise of a reward
+    norm_bound       F >= |f| in the RKHS
+    delta            failure probability; the papers use 1/T
+    qbar             oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary       how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in
+                     the papers
+    width            the confidence width, one of `bandits.widths`
+    capacity         M, the largest number of inducing points. None: `init` makes 64 slots, and
+                     `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                     also enlarge a capacity that is given
+    ratio            C >= 1, the factor by which a variance may shrink within a batch; with 1 a
+                     batch is one pull
+    initial          arms [n] of the first batch, chosen before any observation (see
+                     `bandits.initial`); with None the first batch is one random arm. If no
+                     evaluation succeeds, the next batch is a random arm
+    rule             the rule that ends a batch: "global" is Lemma 1; with "global_local" a batch
+                     that Lemma 1 would end continues until Lemma 3 ends it
+    local_statistic  the covariance in the sum of Lemma 3: "full" is k~, as in the paper and the
+                     authors' code; "guaranteed" takes the larger of the sums for k~ and for its
+                     embedded part. A theorem covers the local rule only with "guaranteed"
+                     (THEORY 5.4)
+    strict           False: the local bound is first checked one pick after the global bound exceeds
+                     C, as in the authors' code (THEORY 5.5)
+    max_batch        B, the largest number of picks of a batch
+
     Example:
 
         bandit = BBKB(kernels.Gaussian(1.0), noise_std=0.1, ratio=2.0)
@@ -344,63 +391,63 @@ class BBKB(SketchedBandit):
     """
 
     width: widths.Width = widths.bbkb_code
-    # C >= 1, the factor by which a variance may shrink within a batch; with 1 a batch is one pull
     ratio: ArrayLike = struct.number(2.0, at_least=1)
-    # arms [n] of the first batch, chosen before any observation (see `bandits.initial`); with None
-    # the first batch is one random arm
     initial: Any = None
-    # the rule that ends a batch: "global" is Lemma 1; with "global_local" a batch that Lemma 1
-    # would end continues until Lemma 3 ends it
     rule: str = struct.choice("global", of=("global", "global_local"))
-    # the covariance in the sum of Lemma 3: "full" is k~, as in the paper and the authors' code;
-    # "guaranteed" takes the larger of the sums for k~ and for its embedded part. A theorem covers
-    # the local rule only with "guaranteed" (THEORY 5.4)
     local_statistic: str = struct.choice("full", of=("full", "guaranteed"))
-    # False: the local bound is first checked one pick after the global bound exceeds C, as in the
-    # authors' code (THEORY 5.5)
     strict: bool = struct.choice(True)
-    max_batch: int = struct.size(10_000)  # B, the largest number of picks of a batch
+    max_batch: int = struct.size(10_000)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> State:
         """The state of `SketchedBandit.init`. Warns if the width has no guarantee with the rule."""
         state = super().init(arms, key, data=data)
-        starts.check_batches(self, arms)
+        starts.check_batches(self, arms, horizon if data is None else None)
         return state
+
+    def _prior(self, arms: Arms) -> State:
+        prior = super()._prior(arms)
+        due = NOTHING if self.initial is None else DESIGN
+        return replace(prior, due=jnp.full_like(prior.due, due))
 
     def confidence_width(self, state: Any, arms: Arms) -> Array:
         """The confidence width [] (alpha~_fb of the paper), constant within a batch."""
-        return widths.confidence_width(self, Evidence(self, state, arms), self.ratio)
+        return widths.confidence_width(self, SketchedEvidence(self, state, arms), self.ratio)
 
     def ask(self, state: State, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, of at most `limit` picks (lines 4 to 8)."""
+        """The next batch, of at most `limit` picks (lines 4 to 8). A smaller limit than the length
+        of the initial design cuts the design short."""
         slots, p = self.max_batch, state.posterior
-        most = history.limit_of(limit, slots)
+        # a pick without variance would leave the bound of Lemma 1 at 1
+        n_picks = jnp.where(jnp.asarray(self.ratio) > 1, history.limit_of(limit, slots), 1)
         width = self.confidence_width(state, arms)
         batch = working_set.empty(p, self.scores(state, arms), slots)
-        arguments = p, self.kernel
+        arguments, x = (p, self.kernel), arms.features
         if self.rule == "global":
-            batch = working_set.add_picks(*arguments, arms.features, width, batch, self.ratio, most)
+            batch = working_set.add_picks(*arguments, x, width, batch, self.ratio, n_picks)
         else:
             batch = local_rule.add_picks_local(
                 *arguments,
                 self.regularization,
-                arms.features,
+                x,
                 width,
                 batch,
                 self.ratio,
-                most,
+                n_picks,
                 guaranteed=self.local_statistic == "guaranteed",
                 strict=self.strict,
             )
         # before the first observation all scores tie, and the batch is chosen without them
-        first = history.random_arm(arms, key)[None]
-        if self.initial is not None:
-            first = jnp.asarray(self.initial, jnp.int32)
         is_first = state.counts.sum() == 0
-        index = jnp.where(is_first, jnp.pad(first, (0, slots - len(first))), batch.arms[:slots])
-        size = jnp.where(is_first, jnp.minimum(most, len(first)), batch.size)
+        first = jnp.where(is_first, history.random_arm(arms, key), batch.arms[0])
+        index = batch.arms[:slots].at[0].set(first)
+        size = jnp.where(is_first, 1, batch.size)
+        if self.initial is not None:
+            design, is_due = jnp.asarray(self.initial, jnp.int32), state.due == DESIGN
+            index = jnp.where(is_due, jnp.pad(design, (0, slots - len(design))), index)
+            n_design = jnp.minimum(history.limit_of(limit, slots), len(design))
+            size = jnp.where(is_due, n_design, size)
         return Query(index=index, mask=jnp.arange(slots, dtype=jnp.int32) < size)
 
     def observe(
@@ -414,6 +461,7 @@ class BBKB(SketchedBandit):
             return new, info
         is_first = (state.counts.sum() == 0) & (new.counts.sum() > 0)
         due = jnp.where(is_first & (new.due == NOTHING), REBUILD, new.due)
+        due = jnp.where((state.due == DESIGN) & (query.size == 0), DESIGN, due)
         information = jnp.where(is_first, 0, new.information)
         return replace(new, due=due, information=information), info
 

@@ -18,6 +18,19 @@ from jsketch.types import Arms, PRNGKey, Query
 class BKB(SketchedBandit):
     """BKB over finite arms. A round is one evaluation and one update of the posterior.
 
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the
+                    papers
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+
     Example:
 
         arms = Arms(features)

@@ -23,21 +23,31 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 @struct.dataclass
 class EvolutionState:
-    """The population in a ring buffer, in which the oldest member is replaced next."""
+    """The population in a ring buffer, in which the oldest member is replaced next.
 
-    members: Array  # [P] int32, arms
-    rewards: Array  # [P], observed reward of each member
-    count: Array  # [] int32, number of observations; the first P observations fill the population
+    members  [P] int32, arms
+    rewards  [P], observed reward of each member
+    count    [] int32, number of observations; the first P observations fill the population
+    """
+
+    members: Array
+    rewards: Array
+    count: Array
 
 
 @struct.dataclass
 class RegularizedEvolution(Algorithm):
     """Evaluates a random neighbour of the best member of a random tournament. This neighbour then
-    replaces the oldest member of the population. A step costs O(sample)."""
+    replaces the oldest member of the population. A step costs O(sample).
 
-    neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
-    population: int = struct.size(100)  # P, the number of members
-    sample: int = struct.size(10)  # number of members in a tournament
+    neighbours  [A, K] int32, the arms into which each arm mutates; -1 is padding
+    population  P, the number of members
+    sample      number of members in a tournament
+    """
+
+    neighbours: Array
+    population: int = struct.size(100)
+    sample: int = struct.size(10)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

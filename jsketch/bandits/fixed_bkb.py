@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.bbkb import Evidence, SketchedBandit, State
+from jsketch.bandits.bbkb import SketchedBandit, SketchedEvidence, State
 from jsketch.core import conditioned, history, widths
 from jsketch.numerics import positions, take
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
@@ -36,6 +36,24 @@ class FixedBKB(SketchedBandit):
     """BKB in batches of a fixed size. No bound on the variance ratio ends a batch; `ratio` only
     scales the width. The first pick of a run is a random arm.
 
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the
+                    papers
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    ratio           C of the width
+    batch           B, the evaluations in a batch
+    max_pending     P, the largest number of distinct arms that are pending at an `ask`
+    repeat          False: no arm is evaluated twice, even if its evaluation failed; when too few
+                    arms remain, batches are shorter or empty
+
     Example:
 
         arms = Arms(features)
@@ -45,12 +63,9 @@ class FixedBKB(SketchedBandit):
     """
 
     width: widths.Width = widths.bbkb_code
-    ratio: ArrayLike = struct.number(1.0, at_least=1)  # C of the width
-    batch: int = struct.size(96)  # B, the evaluations in a batch
-    # P, the largest number of distinct arms that are pending at an `ask`
+    ratio: ArrayLike = struct.number(1.0, at_least=1)
+    batch: int = struct.size(96)
     max_pending: int = struct.size(0, at_least=0)
-    # False: no arm is evaluated twice, even if its evaluation failed; when too few arms remain,
-    # batches are shorter or empty
     repeat: bool = struct.choice(True)
 
     def init(
@@ -75,7 +90,7 @@ class FixedBKB(SketchedBandit):
 
     def confidence_width(self, state: State, arms: Arms) -> Array:
         """The width [] of a batch."""
-        return widths.confidence_width(self, Evidence(self, state, arms), self.ratio)
+        return widths.confidence_width(self, SketchedEvidence(self, state, arms), self.ratio)
 
     def candidates(self, state: FixedBatchState, arms: Arms) -> Array:
         """Which arms may be picked in the next batch, [A] bool."""
@@ -121,11 +136,13 @@ class FixedBKB(SketchedBandit):
         slots = jnp.arange(self.batch, dtype=jnp.int32)
         return Query(index=batch.arms[: self.batch], mask=slots < jnp.minimum(batch.size, most))
 
-    def start_batch(self, state: FixedBatchState, arms: Arms, first: Array) -> conditioned.Batch:
+    def start_batch(
+        self, state: FixedBatchState, arms: Arms, first: Array
+    ) -> conditioned.FixedBatch:
         """The batch without picks, given the pending evaluations; or with the one pick `first` []
         int32 if this is the number of an arm, and no evaluation is pending."""
         x, p = arms.features, state.posterior
-        n_arms, n_slots = len(x), self.batch + self.max_pending + conditioned.PICKS
+        n_arms, n_slots = len(x), self.batch + self.max_pending + conditioned.ROWS_TOGETHER
         is_first = jnp.arange(n_arms, dtype=jnp.int32) == first
         counts = state.pending + is_first.astype(state.pending.dtype)
         index = positions(counts > 0, max(self.max_pending, 1))
@@ -137,8 +154,10 @@ class FixedBKB(SketchedBandit):
         candidates = self.candidates(state, arms)
         if not self.repeat:
             candidates = candidates & ~is_first
-        return conditioned.Batch(
-            arms=jnp.zeros(self.batch + conditioned.PICKS, jnp.int32).at[0].set(first % n_arms),
+        return conditioned.FixedBatch(
+            arms=jnp.zeros(self.batch + conditioned.ROWS_TOGETHER, jnp.int32)
+            .at[0]
+            .set(first % n_arms),
             size=is_first.sum(dtype=jnp.int32),
             scores=jnp.where(candidates, self.scores(state, arms), -jnp.inf),
             pulls=conditioned.append(pulls, 0, points, take(counts, index), valid),
@@ -149,12 +168,12 @@ class FixedBKB(SketchedBandit):
         self,
         state: FixedBatchState,
         arms: Arms,
-        batch: conditioned.Batch,
+        batch: conditioned.FixedBatch,
         limit: Array,
         outside: ArrayLike = -jnp.inf,
-    ) -> conditioned.Batch:
-        """The batch after picks until it has `limit` [] of them (`conditioned.add_picks`)."""
-        return conditioned.add_picks(
+    ) -> conditioned.FixedBatch:
+        """The batch after picks until it has `limit` [] of them (`conditioned.fill_batch`)."""
+        return conditioned.fill_batch(
             state.posterior,
             self.kernel,
             self.regularization,

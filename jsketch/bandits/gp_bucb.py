@@ -33,14 +33,27 @@ class _Batch(NamedTuple):
 
 @struct.dataclass
 class GPBUCB(ExactBandit):
-    """Exact GP-UCB in adaptive batches over finite arms. A pick costs O(A (capacity + D))."""
+    """Exact GP-UCB in adaptive batches over finite arms. A pick costs O(A (capacity + D)).
 
-    # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    capacity        N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    ratio           C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
+    rule            the rule that ends a batch; "sum" is Lemma 1 of BBKB
+    max_batch       B, the largest number of picks of a batch
+    new_arms        D, the largest number of new arms in a batch
+    """
+
     ratio: ArrayLike = struct.number(2.0, at_least=1)
-    # the rule that ends a batch; "sum" is Lemma 1 of BBKB
     rule: str = struct.choice("product", of=("product", "sum"))
-    max_batch: int = struct.size(10_000)  # B, the largest number of picks of a batch
-    new_arms: int = struct.size(64)  # D, the largest number of new arms in a batch
+    max_batch: int = struct.size(10_000)
+    new_arms: int = struct.size(64)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

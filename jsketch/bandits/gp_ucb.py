@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import components, struct
 from jsketch.bandits import exact
 from jsketch.bandits.exact import ExactBandit, ExactState
 from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
@@ -22,6 +22,16 @@ from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 @struct.dataclass
 class GPUCB(ExactBandit):
     """Exact GP-UCB over finite arms. Repeated pulls of an arm do not enlarge the state.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    capacity        N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
 
     Example:
 
@@ -32,12 +42,17 @@ class GPUCB(ExactBandit):
 @struct.dataclass
 class EpsGreedy(Algorithm):
     """Pulls a random arm with probability epsilon, and otherwise the arm with the largest exact
-    posterior mean. BBKB's paper does not define its EpsGreedy; this is our choice (THEORY 6.2)."""
+    posterior mean. BBKB's paper does not define its EpsGreedy; this is our choice (THEORY 6.2).
 
-    kernel: Kernel  # a kernel of `jsketch.kernels`
-    regularization: ArrayLike = struct.number(1e-2, above=0)  # lam, usually noise_std^2
-    epsilon: ArrayLike = struct.number(0.1, at_least=0, at_most=1)  # exploration probability
-    # N, the largest number of distinct arms; None as for `GPUCB`
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    epsilon         exploration probability
+    capacity        N, the largest number of distinct arms; None as for `GPUCB`
+    """
+
+    kernel: Kernel = struct.component(components.KERNEL)
+    regularization: ArrayLike = struct.number(1e-2, above=0)
+    epsilon: ArrayLike = struct.number(0.1, at_least=0, at_most=1)
     capacity: int | None = struct.size(None)
     first_capacity: ClassVar[int] = 128
 

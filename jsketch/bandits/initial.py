@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import checks, components
 from jsketch.numerics import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
@@ -58,7 +58,7 @@ def uncertainty_sampling(
     ValueError for invalid arguments, and when `limit` evaluations do not suffice.
     """
     arms = checks.arms(arms)
-    checks.component("kernel", kernel)
+    checks.component("kernel", components.KERNEL, kernel)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.positive_integer(limit=limit)
     checks.memory(limit, jnp.int32, limit=limit)

@@ -59,6 +59,19 @@ class PointBBKB(widths.KernelBandit):
     """BBKB over points. Find a point with `choose` or `maximise`, add it to the batch with `pull`,
     and call `tell` with the rewards of the batch once `ends` is true.
 
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling
+    dictionary      how the dictionary changes after a batch, as in BBKB
+    width           the confidence width, one of `bandits.widths`
+    ratio           C >= 1; 1 is BKB, with one evaluation in a batch
+    max_batch       B, the largest number of picks of a batch
+    capacity        M, the largest number of inducing points
+    max_history     H, the largest number of evaluations of a run; `extend` increases it
+
     Example:
 
         bandit = PointBBKB(kernels.Gaussian(0.5), noise_std=0.1)
@@ -71,14 +84,12 @@ class PointBBKB(widths.KernelBandit):
         state, info = bandit.tell(state, y, jax.random.key(2))
     """
 
-    qbar: ArrayLike = struct.number(2.0, above=0)  # oversampling
-    dictionary: Rule = Extend()  # how the dictionary changes after a batch, as in BBKB
-    width: widths.Width = widths.bbkb_code  # the confidence width, one of `bandits.widths`
-    # C >= 1; 1 is BKB, with one evaluation in a batch
+    qbar: ArrayLike = struct.number(2.0, above=0)
+    dictionary: Rule = Extend()
+    width: widths.Width = widths.bbkb_code
     ratio: ArrayLike = struct.number(2.0, at_least=1)
-    max_batch: int = struct.size(64)  # B
-    capacity: int = struct.size(64)  # M, the largest number of inducing points
-    # H, the largest number of evaluations of a run; `extend` increases it
+    max_batch: int = struct.size(64)
+    capacity: int = struct.size(64)
     max_history: int = struct.size(1024)
 
     @property
@@ -172,7 +183,9 @@ class PointBBKB(widths.KernelBandit):
     def ends(self, state: PointState) -> Array:
         """Whether the batch has ended, [] bool: its bound exceeds C (BBKB Lemma 1), or it has B
         picks. Call `tell` before the next pick then."""
-        return stop(state.bound, self.ratio) | (state.batch_size >= self.max_batch)
+        # a pick without variance leaves the bound at 1
+        most = jnp.where(jnp.asarray(self.ratio) > 1, self.max_batch, 1)
+        return stop(state.bound, self.ratio) | (state.batch_size >= most)
 
     def full(self, state: PointState) -> Array:
         """Whether the batch or the history is full, [] bool."""

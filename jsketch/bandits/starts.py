@@ -50,9 +50,9 @@ def check_settings(bandit: Any) -> None:
             )
 
 
-def check_batches(bandit: Any, arms: Arms) -> None:
+def check_batches(bandit: Any, arms: Arms, horizon: int | None) -> None:
     """Raises ValueError for a BBKB whose first batch is not a list of arms, or is longer than a
-    batch. Warns of the local rule with a width that is not proved for it."""
+    batch or the horizon. Warns of the local rule with a width that is not proved for it."""
     is_unproved = (bandit.rule, bandit.local_statistic) == ("global_local", "full")
     if is_unproved and bandit.width in widths.CERTIFIED:
         warn(
@@ -68,6 +68,11 @@ def check_batches(bandit: Any, arms: Arms) -> None:
         raise ValueError(
             f"initial must have between 1 and max_batch = {bandit.max_batch} arms;"
             f" {len(bandit.initial)} were given."
+        )
+    if horizon is not None and len(bandit.initial) > horizon:
+        raise ValueError(
+            f"initial has {len(bandit.initial)} arms, and the horizon is {horizon}: give fewer arms"
+            " or a larger horizon."
         )
 
 

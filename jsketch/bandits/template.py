@@ -20,10 +20,11 @@ class ConstantWidth(SketchedBandit):
 
     `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
     `init`, `tell` and `grow`. The posterior of the arms is `state.posterior`.
+
+    beta  posterior standard deviations; with few of them it hardly explores
     """
 
-    # posterior standard deviations; with few of them it hardly explores. vmap can map over a
-    # number; a static field is a `struct.size` or a `struct.choice`
+    # vmap can map over a number; a static field is a `struct.size` or a `struct.choice`
     beta: ArrayLike = struct.number(2.0, at_least=0)
 
     def ask(self, state: State, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -30,14 +30,29 @@ class SketchedTS(widths.ScaledWidth, SketchedBandit):
     eps_x. u(x).xi is correlated between arms, and eps_x is independent from arm to arm; together
     they give every arm the variance sigma~^2.
 
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the
+                    papers
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    scale           factor on the width
+    batch           B, the evaluations in a batch
+
     Example:
 
         bandit = SketchedTS(kernels.Gaussian(1.0), noise_std=0.1)
         run(bandit, problem, jax.random.key(0), 300).trace.arm  # [300], in batches of 30
     """
 
-    scale: ArrayLike = struct.number(0.1, above=0)  # factor on the width
-    batch: int = struct.size(30)  # B
+    scale: ArrayLike = struct.number(0.1, above=0)
+    batch: int = struct.size(30)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None

@@ -64,11 +64,22 @@ class TS(widths.ScaledWidth, ExactBandit):
     A sample is a draw from the prior over the arms that is conditioned on the observations
     (`posterior.exact.condition`). Every batch factorizes the Gram matrix of the arms in O(A^3);
     the factor is not stored. For more than EXACT_ARMS arms use SketchedTS.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    capacity        N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    scale           factor on the width; with 1, as in the theory, TS hardly converges
+    batch           B, the evaluations in a batch
     """
 
-    # factor on the width; with 1, as in the theory, TS hardly converges
     scale: ArrayLike = struct.number(0.1, above=0)
-    batch: int = struct.size(30)  # B
+    batch: int = struct.size(30)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -14,9 +14,12 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 @struct.dataclass
 class Uniform(Algorithm):
-    """Evaluates batches of arms that are drawn uniformly, with replacement. Its state is empty."""
+    """Evaluates batches of arms that are drawn uniformly, with replacement. Its state is empty.
 
-    batch: int = struct.size(1)  # B, the evaluations in a batch
+    batch  B, the evaluations in a batch
+    """
+
+    batch: int = struct.size(1)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

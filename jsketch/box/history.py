@@ -25,12 +25,18 @@ from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PRNGKey, is_traced
 
 @struct.dataclass
 class History:
-    """Evaluations in order, in the first `count` of N slots."""
+    """Evaluations in order, in the first `count` of N slots.
 
-    x: Array  # [N, d]
-    y: Array  # [N], zero where `ok` is false
-    ok: Array  # [N] bool, whether a finite value was observed; false in unused slots
-    count: Array  # [] int32, number of evaluations, failed ones included
+    x      [N, d]
+    y      [N], zero where `ok` is false
+    ok     [N] bool, whether a finite value was observed; false in unused slots
+    count  [] int32, number of evaluations, failed ones included
+    """
+
+    x: Array
+    y: Array
+    ok: Array
+    count: Array
 
     @property
     def capacity(self) -> int:
@@ -208,12 +214,18 @@ def moments(y: Array, ok: Array) -> Moments:
 
 @struct.dataclass
 class Scaling:
-    """Units of a parametric model: invertible affine maps of points and of values."""
+    """Units of a parametric model: invertible affine maps of points and of values.
 
-    middle: Array  # [d], the centre of the box
-    half: Array  # [d], half the sides
-    mean: Array  # [], of the values
-    deviation: Array  # [], of the values
+    middle     [d], the centre of the box
+    half       [d], half the sides
+    mean       [], of the values
+    deviation  [], of the values
+    """
+
+    middle: Array
+    half: Array
+    mean: Array
+    deviation: Array
 
     def inputs(self, x: Array) -> Array:
         """Points x [..., d] in the model's units."""

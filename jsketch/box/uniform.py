@@ -11,7 +11,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.box import history
 from jsketch.box.history import History
-from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
 
@@ -23,11 +22,13 @@ class UniformState:
 
 
 @struct.dataclass
-@one_dtype
 class UniformBox(struct.Settings):
-    """A baseline whose points are uniform at random."""
+    """A baseline whose points are uniform at random.
 
-    initial: int = struct.field(pytree_node=False, default=1)  # int, points of the first round
+    initial  int, points of the first round
+    """
+
+    initial: int = struct.size(1, at_least=0)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -23,9 +23,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.bandits import starts
-from jsketch.bandits.bbkb import Evidence, SketchedBandit, State
+from jsketch.bandits.bbkb import SketchedBandit, SketchedEvidence, State
 from jsketch.bandits.point_bbkb import after_pull, predict_in_batch
 from jsketch.contrib.contextual import argmax_or_uniform
 from jsketch.core import dictionary, history, posterior, widths
@@ -79,10 +79,14 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients(struct.Settings):
-    """A baseline: N clients that exchange nothing, each with a bandit of `contrib.contextual`."""
+    """A baseline: N clients that exchange nothing, each with a bandit of `contrib.contextual`.
 
-    bandit: Any  # a `ContextualUCB`
-    clients: int = struct.size(8)  # N
+    bandit   a `ContextualUCB`
+    clients  N, the number of clients
+    """
+
+    bandit: Any = struct.component(components.BANDIT)
+    clients: int = struct.size(8)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
@@ -201,17 +205,30 @@ class SharedEmbedding(widths.KernelBandit):
     published scripts count only what clients send, and have no exchange in the first ten rounds.
     The width may be `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of
     the fields of `ClientEvidence`. A round costs O(N C M^2), and an exchange O(N H M^2 + M^3).
+
+    kernel             a kernel of `jsketch.kernels`
+    regularization     lam, usually noise_std^2
+    noise_std          xi, standard deviation of the noise of a reward
+    norm_bound         F >= |f| in the RKHS
+    delta              failure probability; the papers use 1/T
+    qbar               oversampling
+    threshold          D; with 0 every round has an exchange
+    width              the confidence width, one of `bandits.widths`
+    clients            N, the number of clients
+    max_wait           B rounds between exchanges
+    max_history        H rounds
+    capacity           M inducing points
+    scale_to_capacity  True: a draw beyond the capacity is no error, but lowers qbar until its
+                       points fit
     """
 
-    qbar: ArrayLike = struct.number(2.0, above=0)  # oversampling
-    threshold: ArrayLike = struct.number(0.1, at_least=0)  # D; with 0 every round has an exchange
-    # the confidence width, one of `bandits.widths`
+    qbar: ArrayLike = struct.number(2.0, above=0)
+    threshold: ArrayLike = struct.number(0.1, at_least=0)
     width: widths.Width = widths.bbkb_code
-    clients: int = struct.size(8)  # N
-    max_wait: int = struct.size(64)  # B rounds between exchanges
-    max_history: int = struct.size(256)  # H rounds
-    capacity: int = struct.size(64)  # M inducing points
-    # True: a draw beyond the capacity is no error, but lowers qbar until its points fit
+    clients: int = struct.size(8)
+    max_wait: int = struct.size(64)
+    max_history: int = struct.size(256)
+    capacity: int = struct.size(64)
     scale_to_capacity: bool = struct.choice(False)
 
     def _exchange(self) -> Exchange:
@@ -248,7 +265,7 @@ class SharedEmbedding(widths.KernelBandit):
         `state`, when `used` [] slots of the history are in use."""
         n, p = self.clients, state.posterior
         eye, dtype = jnp.eye(state.capacity, dtype=points.dtype), points.dtype
-        shared = Evidence(exchange, state, Arms(points))
+        shared = SketchedEvidence(exchange, state, Arms(points))
         evidence = {
             f.name: jnp.broadcast_to(getattr(shared, f.name), (n,)) for f in fields(ClientEvidence)
         }

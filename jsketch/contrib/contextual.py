@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.bandits.point_bbkb import PointBBKB, PointState, predict_in_batch
 from jsketch.core import history, posterior, widths
 from jsketch.core.dictionary import Draw
@@ -136,9 +136,16 @@ class KUCB(ContextualUCB):
 
     and x adds the row (l^T, sqrt(k(x,x) - |l|^2 + lam)) to L. A KORS dictionary at mu = lam
     (`sketch.kors`) that contains all points has l as its row and k(x,x) - |l|^2 as its residual.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width for the exact posterior, one of `bandits.widths`
+    max_history     H rewards
     """
 
-    # the confidence width for the exact posterior, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:
@@ -249,10 +256,20 @@ class EKUCB(ContextualUCB):
     The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
     `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2, and a beta
     from lam / 1000 to lam / 10.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    max_history     H rewards
+    sampling        mu, beta, eps of KORS
+    capacity        M inducing points
     """
 
-    sampling: Sampling = struct.field(default_factory=Sampling)  # mu, beta, eps of KORS
-    capacity: int = struct.size(64)  # M inducing points
+    sampling: Sampling = struct.component(components.SAMPLING, default_factory=Sampling)
+    capacity: int = struct.size(64)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
         """The state before the first round; KORS uses `key` for all draws. Raises ValueError for
@@ -352,13 +369,25 @@ class CBBKB(ContextualUCB):
 
     The width and the variances in the sum are computed at the start of the batch; no theorem covers
     the width for C > 1. In the authors' published scripts the variances shrink within a batch.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    max_history     H rewards
+    qbar            oversampling
+    ratio           C >= 1; 1 is CBKB
+    max_batch       B, the largest number of picks of a batch
+    capacity        M inducing points
     """
 
     # `_point_bandit` passes these fields to PointBBKB
-    qbar: ArrayLike = struct.number(2.0, above=0)  # oversampling
-    ratio: ArrayLike = struct.number(2.0, at_least=1)  # C >= 1; 1 is CBKB
-    max_batch: int = struct.size(64)  # B
-    capacity: int = struct.size(64)  # M inducing points
+    qbar: ArrayLike = struct.number(2.0, above=0)
+    ratio: ArrayLike = struct.number(2.0, at_least=1)
+    max_batch: int = struct.size(64)
+    capacity: int = struct.size(64)
 
     def _point_bandit(self) -> PointBBKB:
         return PointBBKB(**vars(self), dictionary=Draw())

@@ -55,10 +55,10 @@ class DiscountedPKAWV(Forecaster):
     """
 
     features: Any
-    regularization: ArrayLike = 1.0
-    penalize_current: bool = struct.field(pytree_node=False, default=True)
+    regularization: ArrayLike = struct.number(1.0, above=0)
+    penalize_current: bool = struct.choice(True)
     discount: ArrayLike = 0.99
-    renew: bool = struct.field(pytree_node=False, default=False)
+    renew: bool = struct.choice(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,12 +151,14 @@ class DiscountedKernelAWV(KernelForecaster):
     The regularization decays; therefore long streams end with an error (windup, see `discounting`).
     This class is for comparisons; use `DiscountedPKAWV` for applications.
 
+    kernel                      a kernel of `jsketch.kernels`
+    regularization              lambda of PKAWV, alpha of the Newton steps
     penalize_current, capacity  as in `online.KernelAWV`
-    discount  gamma in (0, 1]
+    discount                    gamma in (0, 1]
     """
 
-    penalize_current: bool = struct.field(pytree_node=False, default=True)
-    capacity: int = struct.field(pytree_node=False, default=128)
+    penalize_current: bool = struct.choice(True)
+    capacity: int = struct.size(128)
     discount: ArrayLike = 0.99
 
     @in_first_dtype

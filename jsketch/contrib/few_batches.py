@@ -49,11 +49,18 @@ class ExplorationState(ExactState):
 @struct.dataclass
 class BatchedExploration(widths.KernelBandit, Algorithm):
     """Pure exploration (BPE): every pick has the largest posterior variance of the active arms.
-    A pick costs O(A u) for u <= A distinct arms of the longest batch."""
+    A pick costs O(A u) for u <= A distinct arms of the longest batch.
 
-    # number of evaluations T, which determines the lengths of all batches
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    horizon         number of evaluations T, which determines the lengths of all batches
+    capacity        the largest number of distinct arms of a batch; None as for `GPUCB`
+    """
+
     horizon: int = struct.size(1_000)
-    # the largest number of distinct arms of a batch; None as for `GPUCB`
     capacity: int | None = struct.size(None)
     first_capacity: ClassVar[int] = 128
 
@@ -139,6 +146,14 @@ class RandomExploration(BatchedExploration):
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
     and computational efficiency, ICML 2024 (REDS). The paper leaves the first length open; here
     it is ceil(sqrt(T)). The posterior is exact; the paper's has uniform inducing points.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    horizon         number of evaluations T, which determines the lengths of all batches
+    capacity        the largest number of distinct arms of a batch; None as for `GPUCB`
     """
 
     def ask(

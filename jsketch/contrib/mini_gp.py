@@ -23,13 +23,26 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 @struct.dataclass
 class MiniGP(ExactBandit):
-    """mini-GP-UCB or mini-GP-EI. A batch repeats one arm and costs O(A N) for N pulled arms."""
+    """mini-GP-UCB or mini-GP-EI. A batch repeats one arm and costs O(A N) for N pulled arms.
 
-    # C >= 1: a batch divides the standard deviation of its arm by C; 1 gives batches of one pull
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    width           the confidence width, one of `bandits.widths`
+    capacity        N, the largest number of distinct pulled arms. None: `init` makes 128 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    ratio           C >= 1: a batch divides the standard deviation of its arm by C; 1 gives batches
+                    of one pull
+    acquisition     "ucb": upper confidence bounds, "ei": expected improvements
+    max_batch       B, the largest number of evaluations of a batch
+    """
+
     ratio: ArrayLike = struct.number(2.0, at_least=1)
-    # "ucb": upper confidence bounds, "ei": expected improvements
     acquisition: str = struct.choice("ucb", of=("ucb", "ei"))
-    max_batch: int = struct.size(10_000)  # B, the largest number of evaluations of a batch
+    max_batch: int = struct.size(10_000)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -34,10 +34,23 @@ class DiscountedBKB(BKB):
 
     The counts and sums of earlier evaluations may have weights such as discount^age, except for
     dictionary="bless".
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      how the dictionary changes after a batch: `Extend(slack)`, or `Draw()` as in the
+                    papers
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    discount        the factor of all earlier weights in each `tell` with an observation; 1 is BKB.
+                    A traced discount outside (0, 1] makes the state NaN
     """
 
-    # the factor of all earlier weights in each `tell` with an observation; 1 is BKB. A traced
-    # discount outside (0, 1] makes the state NaN
     discount: ArrayLike = struct.number(0.99, above=0, at_most=1)
     whole_counts: ClassVar[bool] = False  # discounted counts are fractions
 
@@ -76,11 +89,23 @@ class WindowBKB(BKB):
     Widths depend on the observations in the window, except `bbkb_*`, which depend on the
     information gained in all rounds. R-GP-UCB of the same paper, which restarts every W rounds, is
     `restart=W` of `contrib.problems.play`.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    qbar            oversampling; `dictionary.qbar_theory` has the theorems' value
+    dictionary      an extended dictionary becomes inaccurate when observations leave the window
+    width           the confidence width, one of `bandits.widths`
+    capacity        M, the largest number of inducing points. None: `init` makes 64 slots, and
+                    `run`, `drive` and `rollout` more where a run needs them. `run` and `drive`
+                    also enlarge a capacity that is given
+    window          W observations
     """
 
-    # an extended dictionary becomes inaccurate when observations leave the window
     dictionary: Rule = Draw()
-    window: int = struct.size(100)  # W observations
+    window: int = struct.size(100)
 
     def init(
         self, arms: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None

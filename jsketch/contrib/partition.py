@@ -23,12 +23,18 @@ from jsketch.types import Box, Kernel
 
 @struct.dataclass
 class Partition:
-    """Cells that cover a box, in L slots. A run refines the partition from round to round."""
+    """Cells that cover a box, in L slots. A run refines the partition from round to round.
 
-    centre: Array  # [L, d]
-    half: Array  # [L, d], half of the sides
-    used: Array  # [] int32, number of cells
-    # [] bool, whether a split was due with too few free slots; the partition is then too coarse
+    centre  [L, d]
+    half    [L, d], half of the sides
+    used    [] int32, number of cells
+    full    [] bool, whether a split was due with too few free slots; the partition is then too
+            coarse
+    """
+
+    centre: Array
+    half: Array
+    used: Array
     full: Array
 
 

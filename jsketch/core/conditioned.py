@@ -25,8 +25,8 @@ from jsketch.core.posterior import Posterior, embed, features
 from jsketch.core.working_set import pick_from_set
 from jsketch.numerics import cholesky_inverse, largest, matmul, put_part, take
 
-SIZE = 64  # k, arms of a working set
-PICKS = 32  # the largest number of picks from one working set
+CONDITIONED_ARMS = 64  # k, arms of a working set
+ROWS_TOGETHER = 32  # the largest number of picks from one working set; each is a row of L^-1
 
 
 class Pulls(NamedTuple):
@@ -132,28 +132,28 @@ def append(
     )
 
 
-class Batch(NamedTuple):
+class FixedBatch(NamedTuple):
     """A batch under construction."""
 
-    arms: Array  # [B + PICKS] int32, picks in order; each set writes PICKS entries
+    arms: Array  # [B + ROWS_TOGETHER] int32, picks in order; each set writes ROWS_TOGETHER entries
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current scores; -inf for arms that cannot be picked
     pulls: Pulls  # of the pending evaluations, then of the picks
     n_pending: Array  # [] int32, slots of the pending evaluations
 
 
-def add_picks(
+def fill_batch(
     posterior: Posterior,
     kernel: Any,
     regularization: ArrayLike,
     x: Array,
     width: Array,
-    batch: Batch,
+    batch: FixedBatch,
     limit: ArrayLike,
     *,
     repeat: bool = True,
     outside: ArrayLike = -jnp.inf,
-) -> Batch:
+) -> FixedBatch:
     """The batch after picks until it has `limit` [] picks, or no arm is left.
 
     kernel   k, a kernel of `jsketch.kernels`
@@ -163,13 +163,13 @@ def add_picks(
     outside  [], an upper bound of the scores of arms that are not in x: picking ends below it
     """
 
-    def goes_on(batch: Batch) -> Array:
+    def goes_on(batch: FixedBatch) -> Array:
         best = jnp.max(batch.scores)
         # `~(<)`: a score of NaN is picked, because the loop must end
         return (batch.size < limit) & ~(best < outside) & ~jnp.isneginf(best)
 
-    def add_from_set(batch: Batch) -> Batch:
-        index, next_best = largest(batch.scores, min(SIZE, len(x)))
+    def add_from_set(batch: FixedBatch) -> FixedBatch:
+        index, next_best = largest(batch.scores, min(CONDITIONED_ARMS, len(x)))
         mean, variance, before = (
             take(a, index) for a in (posterior.mean, posterior.variance, batch.scores)
         )
@@ -184,7 +184,7 @@ def add_picks(
             arms.covariance,
             width,
             outside=jnp.maximum(next_best, outside),
-            limit=jnp.minimum(limit - batch.size, PICKS),
+            limit=jnp.minimum(limit - batch.size, ROWS_TOGETHER),
             # no bound on the variances ends a batch of a given size
             bound=jnp.zeros_like(width),
             variance=jnp.zeros_like(mean),
@@ -192,15 +192,15 @@ def add_picks(
             candidates=candidates,
             repeat=repeat,
         )
-        chosen = picks.member[:PICKS]
-        valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.size
+        chosen = picks.member[:ROWS_TOGETHER]
+        valid = jnp.arange(ROWS_TOGETHER, dtype=jnp.int32) < picks.size
         picked = Conditioned(*(take(rows, chosen) for rows in arms))
         picked = picked._replace(covariance=take(picked.covariance.T, chosen).T)
         # If rounding increased a stored score, the loop might not end. A score of NaN stays NaN,
         # unless its arm cannot be picked again
         scores = jnp.where(jnp.isneginf(scores), scores, jnp.minimum(before, scores))
         place = jnp.where(candidates, index, len(x))
-        return Batch(
+        return FixedBatch(
             arms=put_part(batch.arms, batch.size, take(index, chosen)),
             size=batch.size + picks.size,
             scores=batch.scores.at[place].set(scores, mode="drop"),
@@ -208,7 +208,7 @@ def add_picks(
                 batch.pulls,
                 batch.n_pending + batch.size,
                 picked,
-                jnp.ones_like(mean, shape=PICKS),
+                jnp.ones_like(mean, shape=ROWS_TOGETHER),
                 valid,
             ),
             n_pending=batch.n_pending,

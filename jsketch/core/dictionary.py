@@ -27,9 +27,11 @@ class Extend:
     expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6).
 
     A dictionary that every pulled arm joins stays as accurate as it was drawn, and the posterior
-    can be updated in less time (`core.low_rank`)."""
+    can be updated in less time (`core.low_rank`).
 
-    # the share by which an extended dictionary may exceed the expected size of a fresh draw
+    slack  the share by which an extended dictionary may exceed the expected size of a fresh draw
+    """
+
     slack: ArrayLike = struct.number(0.25, at_least=0)
 
 

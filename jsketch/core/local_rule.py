@@ -19,15 +19,15 @@ from jsketch.numerics import (
     count,
     gram_product,
     matmul,
-    most,
     positions,
     sum_over,
     take,
+    trip_count,
     while_any,
 )
 
-ARMS = 1_024  # arms whose bounds are computed together
-PICKS = 32  # distinct picks whose terms are added together
+BOUNDS_TOGETHER = 1_024  # arms whose bounds are computed together
+TERMS_TOGETHER = 16  # distinct picks whose terms are added together
 
 
 def add_picks_local(
@@ -90,7 +90,7 @@ def local_bounds(
     growth = jnp.maximum(batch.bound - jnp.max(bounds), 0)
     bounds = bounds + growth
     exceeds = bounds > ratio
-    n_arms, n_picks = min(ARMS, len(x)), min(PICKS, len(x))
+    n_arms, n_picks = min(BOUNDS_TOGETHER, len(x)), min(TERMS_TOGETHER, len(x))
     # the terms of repeated picks are equal: each is computed once and multiplied by its pulls
     in_batch = jnp.arange(len(batch.arms), dtype=jnp.int32) < batch.size
     place = jnp.where(in_batch, batch.arms, len(x))
@@ -114,7 +114,7 @@ def local_bounds(
                 terms.append(matmul(jnp.square(products[:, n_picks:]), weight))
             return sums.at[index].add(jnp.stack(terms, axis=1), mode="drop")
 
-        return lax.fori_loop(0, most(-(-count(exceeds) // n_arms)), add_arms, zeros)
+        return lax.fori_loop(0, trip_count(-(-count(exceeds) // n_arms)), add_arms, zeros)
 
     zeros = jnp.zeros((len(x), 2 if guaranteed else 1), x.dtype)
     statistic = sum_over(pulls > 0, n_picks, terms_of, zeros).max(1)

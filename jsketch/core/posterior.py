@@ -26,15 +26,14 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.numerics import (
-    LARGE_BLOCK,
     all_finite,
     cholesky_inverse,
     count,
     diagonal,
-    gram_product,
     inverse_root,
     matmul,
     positions,
+    squared_norms,
     sum_over,
     sweep,
     take,
@@ -47,15 +46,24 @@ OUTSIDE = 128  # pulled arms outside the dictionary that are added together
 @struct.dataclass
 class Posterior:
     """The posterior of A arms on a dictionary in M slots, of which the first `rank` are in use.
-    Rows and columns of the other slots are zero."""
+    Rows and columns of the other slots are zero.
 
-    points: Array  # [M, d], S, in the order of the pivots of K_S
-    root: Array  # [M, M], R
-    dual: Array  # [M, M], C = R W, V^-1 = W W^T
-    weights: Array  # [M], mean(x) = k_S(x) . weights
-    mean: Array  # [A]
-    variance: Array  # [A], divided by lam
-    logdet: Array  # [], logdet(V / lam)
+    points    [M, d], S, in the order of the pivots of K_S
+    root      [M, M], R
+    dual      [M, M], C = R W, V^-1 = W W^T
+    weights   [M], mean(x) = k_S(x) . weights
+    mean      [A]
+    variance  [A], divided by lam
+    logdet    [], logdet(V / lam)
+    """
+
+    points: Array
+    root: Array
+    dual: Array
+    weights: Array
+    mean: Array
+    variance: Array
+    logdet: Array
 
     @property
     def capacity(self) -> int:
@@ -175,15 +183,15 @@ def update(
     outside = (counts > 0) & ~inducing
     gram, moment = sum_over(outside, min(OUTSIDE, len(x)), add_outside, inside)
     v = gram + lam * jnp.eye(capacity, dtype=x.dtype)
-    v_lower, v_inverse = cholesky_inverse(v)
+    v_lower, v_inverse = cholesky_inverse(v, rank)
     dual = matmul(root, v_inverse.T)
     weights = matmul(dual, matmul(v_inverse, moment))
-    explained_root = matmul(root, _explained_factor(v_inverse, lam))
-    columns = jnp.concatenate([weights[:, None], explained_root], axis=1)
+    explained_root = matmul(root, _explained_factor(v_inverse, lam, rank))
 
     def posterior_of(x: Array) -> tuple[Array, Array]:
-        products = gram_product(kernel, x, points, columns, rank, LARGE_BLOCK)
-        return products[:, 0], residual(kernel.diag(x), products[:, 1:]) / lam
+        gram = kernel.gram(x, points)
+        unexplained = kernel.diag(x) - squared_norms(gram, explained_root, rank)
+        return matmul(gram, weights), jnp.maximum(unexplained, 0) / lam
 
     mean, variance = sweep(posterior_of, x, capacity)
     # The residual of an arm of the dictionary is zero, whereas k(x,x) - |z|^2 has a rounding error,
@@ -195,7 +203,7 @@ def update(
     return Posterior(points, root, dual, weights, mean, variance, logdet)
 
 
-def _explained_factor(v_inverse: Array, lam: ArrayLike) -> Array:
+def _explained_factor(v_inverse: Array, lam: ArrayLike, rank: Array) -> Array:
     """An upper triangular matrix F [M,M] with lam variance(x) = k(x,x) - |z(x) F|^2. One product
     with R F then gives the variance, where R and C would take two.
 
@@ -204,7 +212,7 @@ def _explained_factor(v_inverse: Array, lam: ArrayLike) -> Array:
     """
     eta = 256 * jnp.finfo(v_inverse.dtype).eps
     scaled = lam / (1 + eta) * matmul(v_inverse.T, v_inverse)
-    return upper_factor(jnp.eye(len(v_inverse), dtype=v_inverse.dtype) - scaled, eta)
+    return upper_factor(jnp.eye(len(v_inverse), dtype=v_inverse.dtype) - scaled, eta, rank)
 
 
 def residual_sum(

@@ -29,7 +29,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import components, struct
 from jsketch.types import Arms, Kernel
 
 ALPHA = 3.0  # (1 + eps)/(1 - eps) at the accuracy eps = 1/2 of the papers
@@ -43,17 +43,26 @@ def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
 
 @struct.dataclass
 class Evidence:
-    """The summary of the data on which widths depend: scalars [] of a posterior."""
+    """The summary of the data on which widths depend: scalars [] of a posterior.
 
-    count: Array  # t, the number of observations
-    # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
+    count                 t, the number of observations
+    information           sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start
+                          of the batch of x_s
+    information_sketched  sum_s log(1 + 3 sigma~^2_fb(x_s))
+    variance_sum          sum_i n_i sigma~^2(x_i), with n_i pulls of arm x_i
+    logdet                logdet(V/lam) of `core.posterior`, or logdet(K/lam + I) if exact
+    residual_sum          rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with residuals r = k -
+                          |z|^2; 0 if exact
+    prior_variance        kappa^2 = max_x k(x,x)
+    """
+
+    count: Array
     information: Array
-    information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
-    variance_sum: Array  # sum_i n_i sigma~^2(x_i), with n_i pulls of arm x_i
-    logdet: Array  # logdet(V/lam) of `core.posterior`, or logdet(K/lam + I) if exact
-    # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T), with residuals r = k - |z|^2; 0 if exact
+    information_sketched: Array
+    variance_sum: Array
+    logdet: Array
     residual_sum: Array
-    prior_variance: Array  # kappa^2 = max_x k(x,x)
+    prior_variance: Array
 
 
 def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
@@ -74,26 +83,41 @@ def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Eviden
 
 @struct.dataclass
 class DirectionsEvidence:
-    """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend."""
+    """The summary of SOFUL's data on which the widths `soful_paper` and `gp_ucb_code` depend.
 
-    count: Array  # [] t, the number of observations
-    logdet: Array  # [] logdet(V/lam), V = lam I + S^T S with the sketch S
-    prior_variance: Array  # [] max_x |x|^2
-    shrunk: Array  # [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms
-    size: int = struct.field(pytree_node=False)  # m, the number of directions of S
-    inputs: int = struct.field(pytree_node=False)  # d, the number of inputs
+    count           [] t, the number of observations
+    logdet          [] logdet(V/lam), V = lam I + S^T S with the sketch S
+    prior_variance  [] max_x |x|^2
+    shrunk          [] >= lambda_max(A^T A - S^T S); the rows of A are the pulled arms
+    size            m, the number of directions of S
+    inputs          d, the number of inputs
+    """
+
+    count: Array
+    logdet: Array
+    prior_variance: Array
+    shrunk: Array
+    size: int = struct.field(pytree_node=False)
+    inputs: int = struct.field(pytree_node=False)
 
 
 @struct.dataclass
 class Confidence:
     """The user's assumptions, |f| <= norm_bound in the RKHS and noise_std-subgaussian noise, and
-    the failure probability delta. Every field is an array [] or a Python number."""
+    the failure probability delta. Every field is an array [] or a Python number.
+
+    regularization  lam
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability
+    ratio           C, the factor by which a variance may shrink within a batch; 1 for sequential
+                    algorithms
+    """
 
     regularization: Any
     noise_std: Any
     norm_bound: Any
     delta: Any
-    # C, the factor by which a variance may shrink within a batch; 1 for sequential algorithms
     ratio: Any = 1.0
 
 
@@ -107,7 +131,10 @@ class Width(Protocol):
 @struct.dataclass
 class Formula(struct.Settings):
     """The width function(evidence, confidence), a scalar [], without leaves. Raises ValueError
-    unless the function takes two arguments."""
+    unless the function takes two arguments.
+
+    function  of (evidence, confidence), static
+    """
 
     function: Callable[[Any, Confidence], Array] = struct.field(
         pytree_node=False, metadata={"function": ("width", "evidence, confidence")}
@@ -140,7 +167,10 @@ class Bayesian:
     """The width sqrt(lam) * deviations. The distance of the confidence bounds from the mean is then
     `deviations` standard deviations of the Bayesian posterior. No theorem covers this width. With
     deviations=1 a Thompson sample is a draw from the Bayesian posterior. Traced deviations below 0
-    make the width NaN, and the result `NOT_FINITE`."""
+    make the width NaN, and the result `NOT_FINITE`.
+
+    deviations  a number >= 0
+    """
 
     deviations: ArrayLike = struct.number(2.0, at_least=0)
 
@@ -153,14 +183,19 @@ class Bayesian:
 @struct.dataclass
 class KernelBandit(struct.Settings):
     """The fields of all algorithms with a kernel and a confidence width. Subclasses add the field
-    `width`."""
+    `width`.
 
-    kernel: Kernel  # a kernel of `jsketch.kernels`
-    regularization: ArrayLike = struct.number(1e-2, above=0)  # lam, usually noise_std^2
-    # xi, standard deviation of the noise of a reward
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    """
+
+    kernel: Kernel = struct.component(components.KERNEL)
+    regularization: ArrayLike = struct.number(1e-2, above=0)
     noise_std: ArrayLike = struct.number(0.1, at_least=0)
-    norm_bound: ArrayLike = struct.number(1.0, at_least=0)  # F >= |f| in the RKHS
-    # failure probability; the papers use 1/T
+    norm_bound: ArrayLike = struct.number(1.0, at_least=0)
     delta: ArrayLike = struct.number(0.1, above=0, below=1)
 
 

@@ -22,8 +22,8 @@ from jsketch.core.posterior import Posterior, embed, residual
 from jsketch.core.widths import ucb
 from jsketch.numerics import diagonal, largest, matmul, put, put_part, take, while_any
 
-SIZE = 16  # k, arms of a working set
-PICKS = 256  # the largest number of picks from one working set
+ARMS_OF_SET = 16  # k, arms of a working set
+PICKS_OF_SET = 256  # the largest number of picks from one working set
 # Picks come from a working set until its largest score is more than SLACK units in the last place
 # below the scores of other arms, because scores of different sets have different rounding errors
 SLACK = 64.0
@@ -38,7 +38,7 @@ def stop(bound: Array, ratio: ArrayLike) -> Array:
 class Batch(NamedTuple):
     """A batch under construction."""
 
-    arms: Array  # [B + PICKS] int32, picks in order; each set writes PICKS entries
+    arms: Array  # [B + PICKS_OF_SET] int32, picks in order; each set writes PICKS_OF_SET entries
     size: Array  # [] int32
     # [], an upper bound of the ratio of variances: 1 + the sum of the variances of the picks; with
     # the local rule, the largest local bound at the last check + the sum since then
@@ -51,7 +51,7 @@ def empty(posterior: Posterior, scores: Array, slots: int) -> Batch:
     """A batch without picks for arms with these scores [A], and at most `slots` picks."""
     dtype = scores.dtype
     return Batch(
-        arms=jnp.zeros(slots + PICKS, jnp.int32),
+        arms=jnp.zeros(slots + PICKS_OF_SET, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=jnp.ones((), dtype),
         scores=scores,
@@ -62,7 +62,7 @@ def empty(posterior: Posterior, scores: Array, slots: int) -> Batch:
 class Picks(NamedTuple):
     """The picks from a working set of k arms."""
 
-    member: Array  # [PICKS] int32, the position in the set of each pick
+    member: Array  # [PICKS_OF_SET] int32, the position in the set of each pick
     size: Array  # [] int32
     bound: Array  # [], as in `Batch`
     covariance: Array  # [k, k], of the set after the picks
@@ -91,7 +91,7 @@ def pick_from_set(
     covariance  [k, k], the part that they reduce, given the picks of earlier sets
     width       posterior standard deviations of a score
     outside     [], the largest score outside of the set: picking ends below it
-    limit       [] int, picks at most; no more than PICKS
+    limit       [] int, picks at most; no more than PICKS_OF_SET
     bound       [], 1 + sum of the `variance` [k] of the picks so far; picking ends when it exceeds
                 the `ratio` C (Lemma 1)
     candidates  [k] bool, arms that may be picked
@@ -128,7 +128,7 @@ def pick_from_set(
         return new, candidates if repeat else candidates & ~is_best
 
     start = Picks(
-        member=jnp.zeros(PICKS, jnp.int32),
+        member=jnp.zeros(PICKS_OF_SET, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=bound,
         covariance=covariance,
@@ -155,7 +155,7 @@ def add_picks(
     x       arms [A, d]
     width   [], posterior standard deviations of a score
     """
-    n_arms = min(SIZE, len(x))
+    n_arms = min(ARMS_OF_SET, len(x))
 
     def goes_on(batch: Batch) -> Array:
         return (batch.size < limit) & ~stop(batch.bound, ratio)
@@ -171,7 +171,7 @@ def add_picks(
             matmul(half, u.T),
             width,
             outside=outside,
-            limit=jnp.where(live, jnp.minimum(limit - batch.size, PICKS), 0),
+            limit=jnp.where(live, jnp.minimum(limit - batch.size, PICKS_OF_SET), 0),
             bound=batch.bound,
             variance=variance,
             ratio=ratio,

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.struct import in_dtype
 
 
@@ -46,10 +46,14 @@ class Operators:
 
 @struct.dataclass
 class Scaled(Operators, struct.Settings):
-    """variance * kernel."""
+    """variance * kernel.
 
-    kernel: Any  # a kernel of `jsketch.kernels`
-    variance: ArrayLike = 1.0  # a number >= 0
+    kernel    a kernel of `jsketch.kernels`
+    variance  a number >= 0
+    """
+
+    kernel: Any = struct.component(components.KERNEL)
+    variance: ArrayLike = struct.number(1.0, at_least=0)
 
     def gram(self, x: Array, y: Array) -> Array:
         return in_dtype(self.variance, x.dtype) * self.kernel.gram(x, y)
@@ -72,8 +76,8 @@ class Scaled(Operators, struct.Settings):
 class Pair(Operators, struct.Settings):
     """Base class of kernels that combine two kernels on the same inputs."""
 
-    left: Any  # a kernel of `jsketch.kernels`
-    right: Any  # a kernel of `jsketch.kernels`
+    left: Any = struct.component(components.KERNEL)  # a kernel of `jsketch.kernels`
+    right: Any = struct.component(components.KERNEL)  # a kernel of `jsketch.kernels`
 
     def check_inputs(self, x: Any) -> None:
         checks.kernel_inputs(self.left, x)
@@ -82,7 +86,11 @@ class Pair(Operators, struct.Settings):
 
 @struct.dataclass
 class Sum(Pair):
-    """left + right."""
+    """left + right.
+
+    left   a kernel of `jsketch.kernels`
+    right  a kernel of `jsketch.kernels`
+    """
 
     def gram(self, x: Array, y: Array) -> Array:
         return self.left.gram(x, y) + self.right.gram(x, y)
@@ -98,7 +106,11 @@ class Sum(Pair):
 
 @struct.dataclass
 class Product(Pair):
-    """left * right."""
+    """left * right.
+
+    left   a kernel of `jsketch.kernels`
+    right  a kernel of `jsketch.kernels`
+    """
 
     def gram(self, x: Array, y: Array) -> Array:
         return self.left.gram(x, y) * self.right.gram(x, y)

@@ -16,7 +16,10 @@ from jsketch.struct import in_dtype
 
 @struct.dataclass
 class Linear(WithLengthscale):
-    """x . y / lengthscale^2, lengthscale [] or [d]."""
+    """x . y / lengthscale^2, lengthscale [] or [d].
+
+    lengthscale  one number, or one for each input [d]
+    """
 
     def gram(self, x: Array, y: Array) -> Array:
         x, y = (divide_by_lengthscale(points, self.lengthscale) for points in (x, y))
@@ -28,10 +31,15 @@ class Linear(WithLengthscale):
 
 @struct.dataclass
 class Polynomial(WithLengthscale):
-    """(x . y / lengthscale^2 + offset)^degree."""
+    """(x . y / lengthscale^2 + offset)^degree.
 
-    offset: ArrayLike = 1.0  # a number >= 0
-    degree: int = struct.field(pytree_node=False, default=2)  # int, static
+    lengthscale  one number, or one for each input [d]
+    offset       a number >= 0
+    degree       int, static
+    """
+
+    offset: ArrayLike = struct.number(1.0, at_least=0)
+    degree: int = struct.field(pytree_node=False, default=2)
 
     def gram(self, x: Array, y: Array) -> Array:
         offset = in_dtype(self.offset, x.dtype)

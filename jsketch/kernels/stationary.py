@@ -112,7 +112,7 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 class WithLengthscale(Operators):
     """Base of the kernels with a lengthscale."""
 
-    lengthscale: ArrayLike = 1.0  # one number, or one for each input [d]
+    lengthscale: ArrayLike = struct.number(1.0, above=0)  # one number, or one for each input [d]
 
     def check(self, x: Any) -> None:
         """Raises ValueError unless the lengthscale is positive, has shape [], [1] or [d], and its
@@ -154,7 +154,10 @@ class Stationary(WithLengthscale):
 
 @struct.dataclass
 class Gaussian(Stationary):
-    """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
+    """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d].
+
+    lengthscale  one number, or one for each input [d]
+    """
 
     def gram(self, x: Array, y: Array) -> Array:
         return jnp.exp(-squared_distances(x, y, self.lengthscale) / 2)
@@ -190,9 +193,13 @@ def _root(squared: Array) -> Array:
 
 @struct.dataclass
 class Matern(Stationary):
-    """The Matern kernel of smoothness nu."""
+    """The Matern kernel of smoothness nu.
 
-    nu: float = struct.field(pytree_node=False, default=2.5)  # 0.5, 1.5 or 2.5, static
+    lengthscale  one number, or one for each input [d]
+    nu           0.5, 1.5 or 2.5, static
+    """
+
+    nu: float = struct.field(pytree_node=False, default=2.5)
 
     def gram(self, x: Array, y: Array) -> Array:
         self._check_nu()
@@ -217,9 +224,13 @@ class Matern(Stationary):
 
 @struct.dataclass
 class RationalQuadratic(Stationary):
-    """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
+    """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels.
 
-    alpha: ArrayLike = 1.0  # a smaller value gives a heavier tail
+    lengthscale  one number, or one for each input [d]
+    alpha        a smaller value gives a heavier tail
+    """
+
+    alpha: ArrayLike = struct.number(1.0, above=0)
 
     def gram(self, x: Array, y: Array) -> Array:
         squared = squared_distances(x, y, self.lengthscale)

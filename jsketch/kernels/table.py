@@ -20,9 +20,12 @@ ASYMMETRY = 1e-4  # the largest accepted asymmetry, relative to the largest k(x,
 class Precomputed(Operators):
     """A table of kernel values for arms that are not vectors. The features of the arms are
     `index_features(table)`. Kernel values of a feature that is not a row number of the table are
-    NaN; on the host `check_inputs` raises ValueError for such a feature."""
+    NaN; on the host `check_inputs` raises ValueError for such a feature.
 
-    table: Array  # [A, A], symmetric positive semi-definite
+    table  [A, A], symmetric positive semi-definite
+    """
+
+    table: Array
 
     def gram(self, x: Array, y: Array) -> Array:
         return self._values(x[:, :1], y[None, :, 0])

@@ -13,10 +13,11 @@ from jsketch.core.dictionary import Extend
 from jsketch.types import Arms, Kernel, is_traced
 
 ESTIMATE_ARMS = 768  # largest number of arms whose leverage scores `expected_size` computes
-# The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
-# 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
-# to 1.4 times on the hard problem there, for which the capacity grows once.
-INITIAL_SIZE_RATIO = 0.65
+# The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.4 to
+# 1.0 times the expected size where the arms are not much more than ESTIMATE_ARMS or few are good,
+# and 1.5 times on the hard problem of `experiments.bench.bandits`, for which the capacity grows. A
+# growth costs another compilation, and a capacity that is twice as large at most half of a run.
+INITIAL_SIZE_RATIO = 1.1
 MULTIPLE = 16  # capacities are rounded up to a multiple of this
 # Small capacities grow faster, because each new capacity compiles a program. From LARGE on, an
 # elimination at a needlessly large capacity costs more than a compilation.

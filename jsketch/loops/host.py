@@ -3,6 +3,7 @@ over a box. A run can be saved and resumed."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,30 +15,41 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.box.history import checked_box
 from jsketch.loops.capacities import larger_capacity
 from jsketch.loops.rollouts import Roots
-from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
+from jsketch.loops.runs import warn_of_imprecision, warn_of_misfit, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
-from jsketch.results import Result
+from jsketch.results import must_grow
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey
 from jsketch.warn import warn
+
+NOT_FINITE = "the posterior is not finite: try float64, smaller rewards or a larger regularization."
 
 
 @struct.dataclass
 class Driven:
-    """The evaluations of `drive` so far; `drive(..., state=...)` resumes the run."""
+    """The evaluations of `drive` so far; `drive(..., state=...)` resumes the run.
 
-    state: Any  # state of the algorithm after all evaluations but the last `n_unobserved`
-    x: np.ndarray = struct.field(pytree_node=False)  # [t] arm numbers, or [t, d] points of a box
-    y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
-    # how many of the last evaluations the algorithm has not observed, because an error interrupted
-    # their round
+    state         state of the algorithm after all evaluations but the last `n_unobserved`
+    x             [t] arm numbers, or [t, d] points of a box
+    y             [t], NaN for a failed evaluation
+    n_unobserved  how many of the last evaluations the algorithm has not observed, because an error
+                  interrupted their round
+    exhausted     the algorithm returned an empty query before the horizon
+    stopped       the rule `stop` ended the run
+    arms_hash     a hash of the features of the arms, by which a resumed run recognizes them; None:
+                  not known
+    """
+
+    state: Any
+    x: np.ndarray = struct.field(pytree_node=False)
+    y: np.ndarray = struct.field(pytree_node=False)
     n_unobserved: int = struct.field(pytree_node=False, default=0)
-    # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
-    stopped: bool = struct.field(pytree_node=False, default=False)  # the rule `stop` ended the run
+    stopped: bool = struct.field(pytree_node=False, default=False)
+    arms_hash: str | None = struct.field(pytree_node=False, default=None)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -114,7 +126,7 @@ def drive(
     """
     checks.horizon(horizon)
     key = checks.one_key(key=key)
-    checks.component("the algorithm", algorithm, pytree=True)
+    checks.component("the algorithm", components.ALGORITHM, algorithm, pytree=True)
     if not isinstance(domain, Arms | Box):
         raise ValueError(
             "arms are given as Arms(features), features [A, d], and a box as Box(lower, upper); a"
@@ -129,7 +141,9 @@ def drive(
     roots = Roots(*jax.random.split(key, 4))
     rounds: _ArmRounds | _BoxRounds
     if isinstance(domain, Box):
-        rounds = _BoxRounds(algorithm, objective, checked_box(domain), horizon)
+        domain = checked_box(domain)
+        algorithm = struct.numbers_in_dtype(algorithm, domain.lower.dtype)
+        rounds = _BoxRounds(algorithm, objective, domain, horizon)
         driven = rounds.start(roots.init, state)
     else:
         algorithm = _converted(algorithm, domain)
@@ -149,6 +163,8 @@ def drive(
         )
     if isinstance(rounds, _ArmRounds):
         warn_of_imprecision(rounds.algorithm, driven.state, rounds.domain)
+    else:
+        warn_of_misfit(driven.state)
     return driven
 
 
@@ -159,6 +175,15 @@ def _converted(algorithm: Any, arms: Arms) -> Any:
     if not isinstance(features, Array):
         features = checks.arm_features(features)
     return struct.numbers_in_dtype(algorithm, features.dtype)
+
+
+def _hash(arms: Arms) -> str | None:
+    """A hash of the features of the arms; None if they are spread over several processes."""
+    features: Any = arms.features
+    if isinstance(features, Array) and not features.is_fully_addressable:
+        return None
+    numbers = np.asarray(jnp.asarray(checks.arm_features(features, warns=False)))
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
 
 
 def _run_rounds(
@@ -248,14 +273,19 @@ class _ArmRounds(NamedTuple):
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
         if state is None:
             initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
-            return Driven(initial, np.zeros(0, np.int32), np.zeros(0))
+            known = _hash(self.domain)
+            return Driven(initial, np.zeros(0, np.int32), np.zeros(0), arms_hash=known)
         checks.state(self.algorithm, self.domain, state.state)
+        if state.arms_hash is not None and state.arms_hash != _hash(self.domain):
+            raise ValueError(
+                "state is of other arms: there are as many, but their features have changed."
+            )
         given = state.state
         # under vmap `init` may have made a state whose dictionary exceeds its capacity
         while bool(getattr(given, "stale", False)):
             capacity = larger_capacity(given.capacity, self.domain.count)
             given = self.algorithm.grow(given, self.domain, capacity)
-        return replace(state, state=given)
+        return replace(state, state=given, arms_hash=_hash(self.domain))
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask_arms(self.algorithm, state, self.domain, key, limit)
@@ -291,18 +321,13 @@ class _ArmRounds(NamedTuple):
         arms = self.domain
         rewards = jnp.asarray(y, arms.features.dtype)
         new_state, info = _tell_arms(self.algorithm, state, arms, query, rewards, key)
-        while int(info.result) == Result.CAPACITY_EXCEEDED:
+        while must_grow(info.result, NOT_FINITE, "the query was empty."):
             capacity = larger_capacity(new_state.capacity, arms.count)
             new_state = self.algorithm.grow(new_state, arms, capacity)
             if int(info.batch_size) > 0 and not bool(getattr(new_state, "stale", False)):
                 break  # the round was applied, and its dictionary fits now
             if int(info.batch_size) == 0:
                 new_state, info = _tell_arms(self.algorithm, new_state, arms, query, rewards, key)
-        if int(info.result) == Result.NOT_FINITE:
-            raise FloatingPointError(
-                "the posterior is not finite: try float64, smaller rewards or a larger"
-                " regularization."
-            )
         return new_state, info
 
 

@@ -19,18 +19,18 @@ from jax import Array
 from jax.random import fold_in
 from jax.typing import DTypeLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.loops.describe import describe, rebuild, to_json
 from jsketch.loops.saving import STREAM, RunFile, parse
 from jsketch.loops.streams import (
     BLOCK,
     Forecasts,
     RangeWatch,
-    must_grow,
     predict_pair,
     warn_of_diverged,
 )
 from jsketch.precision import in_dtype
+from jsketch.results import must_grow
 from jsketch.show import html_table, short_repr
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -84,7 +84,7 @@ class Live:
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
         """Raises ValueError for static mistakes, and for float64 if JAX does not enable it."""
-        checks.component("the forecaster", forecaster)
+        checks.component("the forecaster", components.FORECASTER, forecaster)
         checks.positive_integer(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0

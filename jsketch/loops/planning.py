@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jsketch import checks, devices, struct
+from jsketch import checks, components, devices, struct
 from jsketch.loops import advance
 from jsketch.loops.capacities import larger_capacity, with_initial_capacity
 from jsketch.numerics import on_accelerator
@@ -67,9 +67,9 @@ def plan(
 
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
     """
-    checks.component("the algorithm", bandit, pytree=True)
+    checks.component("the algorithm", components.ALGORITHM, bandit, pytree=True)
     checks.horizon(horizon)
-    checks.component("the problem", problem, pytree=True)
+    checks.component("the problem", components.PROBLEM, problem, pytree=True)
     checks.positive_integer(seeds=seeds)
     if memory is not None:
         checks.positive(memory=memory)

@@ -17,11 +17,11 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, numerics, struct
+from jsketch import checks, components, devices, numerics, struct
 from jsketch.box.history import checked_box, write
 from jsketch.numerics import aligned, one_after_another, part, put, put_part, take
 from jsketch.problems.boxes import OnBox
-from jsketch.results import Result
+from jsketch.results import Result, result
 from jsketch.types import (
     Algorithm,
     ArmProblem,
@@ -60,28 +60,44 @@ class Trace:
     """The evaluations of a run over arms, [T], or [S, T] over seeds. After the last evaluation of a
     run that ended early, rewards, regrets and widths are NaN, so that no sum or mean over them can
     be mistaken for a result, and integers are -1: `trace.arm >= 0` are the evaluations made. The
-    reward of a failed evaluation is NaN too, and its arm is not -1."""
+    reward of a failed evaluation is NaN too, and its arm is not -1.
 
-    arm: Array  # int32
+    arm              int32
+    reward           as observed
+    regret           f* - f(x_t), instantaneous
+    round            int32, index of the round
+    batch_size       int32, size of the batch that the evaluation belongs to
+    dictionary_size  int32, inducing points (or distinct arms, for the exact posterior) after the
+                     round
+    width            confidence width with which the arms of the round were chosen
+    """
+
+    arm: Array
     reward: Array
-    regret: Array  # f* - f(x_t), instantaneous
-    round: Array  # int32, index of the round
-    batch_size: Array  # int32, size of the batch that the evaluation belongs to
-    # int32, inducing points (or distinct arms, for the exact posterior) after the round
+    regret: Array
+    round: Array
+    batch_size: Array
     dictionary_size: Array
-    width: Array  # confidence width with which the arms of the round were chosen
+    width: Array
 
 
 @struct.dataclass
 class Progress:
     """A run up to evaluation t. It has ended early, and is `stopped`, if its result is not RUNNING.
-    On the host, `run` enlarges the capacity or raises an error then."""
+    On the host, `run` enlarges the capacity or raises an error then.
 
-    state: Any  # state of the bandit
-    trace: Trace  # NaN and -1 from t on
-    t: Array  # [] int32, evaluations made
-    round: Array  # [] int32, rounds made
-    result: Array  # [] int32, a `jsketch.results.Result`
+    state   state of the bandit
+    trace   NaN and -1 from t on
+    t       [] int32, evaluations made
+    round   [] int32, rounds made
+    result  [] int32, a `jsketch.results.Result`
+    """
+
+    state: Any
+    trace: Trace
+    t: Array
+    round: Array
+    result: Array
 
     @property
     def stopped(self) -> Array:
@@ -97,7 +113,8 @@ def start(algorithm: Any, problem: ArmProblem, key: PRNGKey, horizon: int) -> Pr
     # `rollout` returns NaN after the last evaluation; NaN before it would stop `jax_debug_nans`
     trace = filled_trace(jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype))
     zero = jnp.zeros((), jnp.int32)
-    return Progress(state, trace, t=zero, round=zero, result=zero)
+    invalid = struct.outside_ranges(algorithm)  # `init` has checked the numbers that are known
+    return Progress(state, trace, zero, zero, result=result((Result.NOT_FINITE, invalid)))
 
 
 def filled_trace(integers: Any, numbers: Any) -> Trace:
@@ -187,7 +204,9 @@ def rollout(
 
     A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
-    then true, and the trace is NaN from there on (`Trace`).
+    then true, and the trace is NaN from there on (`Trace`). A run with a traced number that is out
+    of its range, such as a lengthscale of -1, ends before its first evaluation: its result is
+    `NOT_FINITE`, or over a box its `t` is 0.
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -202,7 +221,7 @@ def rollout(
         jax.jit(jax.vmap(regret))(jnp.array([0.5, 1.0, 2.0]), keys)  # [3], one program
     """
     checks.horizon(horizon)
-    checks.component("the algorithm", algorithm, pytree=True)
+    checks.component("the algorithm", components.ALGORITHM, algorithm, pytree=True)
     key = checks.one_key(key=key)
     if isinstance(getattr(problem, "domain", None), Box):
         if progress is not None or until is not None:
@@ -210,7 +229,7 @@ def rollout(
         checked_box(problem.domain)
         over_box = partial(_rollout_over_box, horizon=horizon)
         return one_after_another(over_box, algorithm, problem, key)
-    checks.component("the problem", problem, pytree=True)
+    checks.component("the problem", components.PROBLEM, problem, pytree=True)
     algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
     capacities: tuple[int, ...] = ()
     if progress is None:
@@ -364,6 +383,11 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
             "regret_ratio takes regrets [..., T] and mean rewards [A], A >= 1; the shapes are"
             f" {regret.shape} and {mean_reward.shape}."
         )
+    return _regret_ratio(regret, mean_reward)
+
+
+@jax.jit  # one program, which compiles in a fraction of the time of its operations one by one
+def _regret_ratio(regret: Array, mean_reward: Array) -> Array:
     best = jnp.max(mean_reward)
     equal = jnp.min(mean_reward) == best
     uniform_regret = jnp.where(equal, 1, best - jnp.mean(mean_reward))
@@ -375,15 +399,24 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
 @struct.dataclass
 class BoxRun:
     """The evaluations of a run over a box, [T], or [S, T] over seeds, and the last state. From `t`
-    on, numbers are NaN, integers -1, and flags false."""
+    on, numbers are NaN, integers -1, and flags false.
 
-    x: Array  # [T, d]
-    y: Array  # [T], as observed; NaN or infinite for a failed evaluation
-    value: Array  # [T], without noise; NaN if the objective has no `value`
-    best: Array  # [T], largest finite y so far, -inf before the first
-    info: Any  # `BoxInfo` of the round of each evaluation, fields [T, ...]
+    x      [T, d]
+    y      [T], as observed; NaN or infinite for a failed evaluation
+    value  [T], without noise; NaN if the objective has no `value`
+    best   [T], largest finite y so far, -inf before the first
+    info   `BoxInfo` of the round of each evaluation, fields [T, ...]
+    state  the last state of the optimiser
+    t      [] int32, evaluations; fewer than T if the optimiser returned an empty query
+    """
+
+    x: Array
+    y: Array
+    value: Array
+    best: Array
+    info: Any
     state: Any
-    t: Array  # [] int32, evaluations; fewer than T if the optimiser returned an empty query
+    t: Array
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -402,6 +435,7 @@ def _rollout_over_box(
 ) -> BoxRun:
     """`rollout` over a box, for a problem as `problems.on_box` makes it."""
     box = checked_box(problem.domain)
+    optimizer = struct.numbers_in_dtype(optimizer, box.lower.dtype)
     objective = problem.objective if isinstance(problem, OnBox) else problem
     roots = Roots(*jax.random.split(key, 4))
     checks.objective(objective, box.lower, roots.problem)
@@ -456,7 +490,8 @@ def _rollout_over_box(
         state=state,
         t=zero,
     )
-    carry = (start, jnp.zeros((), bool))  # the run, and whether the last query was empty
+    # the run, and whether it ends early: its last query was empty, or a number is out of range
+    carry = (start, struct.outside_ranges(optimizer))
     run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, carry)
     observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
     evaluated = jnp.arange(horizon, dtype=jnp.int32) < run.t

@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
+from jsketch.box.go_ucb.own_model import MISFIT
 from jsketch.loops.advance import Clock, Runs, advance, capacity_of
 from jsketch.loops.capacities import with_initial_capacity
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
-from jsketch.results import Result
+from jsketch.results import must_grow
 from jsketch.types import Algorithm, ArmProblem, Arms, Box, BoxOptimizer, PRNGKey, is_traced
 from jsketch.warn import warn
 
@@ -27,13 +28,20 @@ IMPRECISE = 1e-3  # a larger relative error of variances, estimated after a run,
 
 @struct.dataclass
 class Run:
-    """A finished run over arms, or S of them. For S runs, all arrays have a leading seed axis."""
+    """A finished run over arms, or S of them. For S runs, all arrays have a leading seed axis.
+
+    trace            the evaluations
+    state            the last state of the algorithm
+    capacity         largest capacity of the runs
+    run_seconds      wall time without compilation
+    compile_seconds  wall time of tracing and compiling
+    """
 
     trace: Trace
     state: Any
-    capacity: int = struct.field(pytree_node=False)  # largest capacity of the runs
-    run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
-    compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
+    capacity: int = struct.field(pytree_node=False)
+    run_seconds: float = struct.field(pytree_node=False)
+    compile_seconds: float = struct.field(pytree_node=False)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows; numbers are means over the seeds."""
@@ -114,8 +122,8 @@ def run(
             names = ", ".join(arm_options)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         return _run_over_box(algorithm, problem, key, horizon)
-    checks.component("the algorithm", algorithm, pytree=True)
-    checks.component("the problem", problem, pytree=True)
+    checks.component("the algorithm", components.ALGORITHM, algorithm, pytree=True)
+    checks.component("the problem", components.PROBLEM, problem, pytree=True)
     n_runs, arms = 1 if one_key else len(key), problem.arms
     if states is not None and (not isinstance(states, Sequence) or len(states) != n_runs):
         given = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
@@ -206,18 +214,14 @@ def _stacked(algorithm: Any, arms: Arms, states: Sequence[Any]) -> Any:
 
 def raise_result(progress: Progress, horizon: int) -> None:
     """Raises an error unless all runs have reached their horizon."""
-    results = np.asarray(progress.result)
-    if (results == Result.NOTHING_TO_ASK).any():
-        raise RuntimeError(
-            f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
-            " algorithm returned an empty query. Use a smaller horizon."
-        )
-    if (results == Result.NOT_FINITE).any():
-        raise FloatingPointError(
-            "the run stopped: a reward was infinite, or the posterior or the width is no longer"
-            " finite. A failed evaluation is NaN and never infinite; otherwise try float64 or a"
-            " larger regularization."
-        )
+    must_grow(
+        progress.result,
+        "the run stopped: a reward was infinite, or the posterior or the width is no longer finite."
+        " A failed evaluation is NaN and never infinite; otherwise try float64 or a larger"
+        " regularization.",
+        f"the run stopped after {np.asarray(progress.t).min()} of {horizon} evaluations: the"
+        " algorithm returned an empty query. Use a smaller horizon.",
+    )
 
 
 def warn_of_full_batches(algorithm: Any, trace: Trace) -> None:
@@ -270,7 +274,14 @@ def _run_over_box(optimizer: Any, problem: Any, key: PRNGKey, horizon: int) -> B
             " optimiser returned an empty query."
         )
     warn_of_nonfinite(result.info)
+    warn_of_misfit(result.state)
     return result
+
+
+def warn_of_misfit(state: Any) -> None:
+    """Warns if the flag `misfit` of a state over a box, or of one of several states, is set."""
+    if np.any(getattr(state, "misfit", False)):
+        warn(MISFIT)
 
 
 def warn_of_nonfinite(info: Any) -> bool:

@@ -68,7 +68,7 @@ FINITE = (
     "variance",
     "weights",
 )
-MOST = {"due": 2, "result": max(Result), "varied": LATE_EXAMPLES}
+MOST = {"due": 3, "result": max(Result), "varied": LATE_EXAMPLES}
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 

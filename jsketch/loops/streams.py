@@ -23,11 +23,11 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
-from jsketch.numerics import while_any
+from jsketch import checks, components, struct
+from jsketch.numerics import one_after_another, while_any
 from jsketch.online.standardized import REACH, Standardized
 from jsketch.precision import dtype_of, in_dtype
-from jsketch.results import Result
+from jsketch.results import Result, must_grow, result
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
@@ -42,12 +42,18 @@ OUTSIDE, WINDOW = 25, 100
 
 @struct.dataclass
 class Forecasts:
-    """Predictions and losses of n examples, all [n]."""
+    """Predictions and losses of n examples, all [n].
 
-    prediction: Array  # y^_t, before y_t is observed
-    loss: Array  # (y^_t - y_t)^2, zero without a label
-    labelled: Array  # bool
-    dictionary_size: Array  # int32, features or points after the example
+    prediction       y^_t, before y_t is observed
+    loss             (y^_t - y_t)^2, zero without a label
+    labelled         bool
+    dictionary_size  int32, features or points after the example
+    """
+
+    prediction: Array
+    loss: Array
+    labelled: Array
+    dictionary_size: Array
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -110,7 +116,10 @@ def continue_pass(
     block: int = BLOCK,
 ) -> Pass:
     """The pass over the examples in order; each is predicted and then learned. The forecasts have
-    no meaning from example t on.
+    no meaning from example t on. A pass with a traced number that is out of its range ends before
+    its first example, with the result `NOT_FINITE`. Under vmap on a CPU the passes are computed one
+    after the other (`numerics.one_after_another`): together, four of `NystromAWV` took twice as
+    long.
 
     forecaster  as in `prequential`
     state       state of the forecaster before the first of these examples; ignored with `resume`.
@@ -123,8 +132,18 @@ def continue_pass(
     block       int (static), number of examples that are learned together; it changes no prediction
     """
     forecaster, xs, ys = in_dtype((forecaster, xs, ys), dtype_of((resume or state, xs)))
-    start = resume or _empty_pass(state, ys, len(ys))
-    block = min(block, len(ys))
+    start = resume
+    if start is None:
+        invalid = struct.outside_ranges(forecaster)  # `init` has checked the numbers that are known
+        start = _empty_pass(state, ys, len(ys))
+        start = replace(start, result=result((Result.NOT_FINITE, invalid)))
+    one_pass = partial(_continue_pass, block=min(block, len(ys)))
+    return one_after_another(one_pass, forecaster, start, xs, ys, key, jnp.asarray(first))
+
+
+def _continue_pass(
+    forecaster: Any, start: Pass, xs: Array, ys: Array, key: PRNGKey, first: Array, *, block: int
+) -> Pass:
     # the last block may go past the end of the stream
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
@@ -161,17 +180,10 @@ def _loss(prediction: Array, y: Array) -> Array:
     return jnp.where(jnp.isfinite(y), jnp.square(prediction - y), 0)
 
 
-def must_grow(result: ArrayLike, message: str = "") -> bool:
-    """Whether the capacity of the state has to be enlarged before a stream continues, by its
-    results. Raises FloatingPointError, with the message, if the stream cannot continue."""
-    code = np.max(np.asarray(result))
-    if code == Result.NOT_FINITE:
-        raise FloatingPointError(
-            message
-            or "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
-            " for a missing label; otherwise try float64 or a larger regularization."
-        )
-    return bool(code == Result.CAPACITY_EXCEEDED)
+NOT_FINITE = (
+    "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN for a"
+    " missing label; otherwise try float64 or a larger regularization."
+)
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
@@ -372,7 +384,7 @@ def predict_pair(
 
     # the first call resumes an empty pass, because a call without `resume` is another program
     run = advance(_empty_pass(state, ys, count))
-    while must_grow(run.result):
+    while must_grow(run.result, NOT_FINITE):
         grown = forecaster.grow(run.state)
         run = advance(replace(run, state=grown, result=jnp.zeros_like(run.result)))
     forecasts = run.forecasts
@@ -390,7 +402,7 @@ def prepare(
 ) -> tuple[Any, Array, Array, Any, PRNGKey]:
     """(forecaster, xs, ys, state, key of the stream), all in one dtype, from the arguments of
     `prequential`, after its checks and warnings on the host."""
-    checks.component("the forecaster", forecaster)
+    checks.component("the forecaster", components.FORECASTER, forecaster)
     checks.nonnegative_integer(first=first)
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state), first)
     checks.forecaster_inputs(forecaster, xs)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.numerics import lazy_cond, matmul, pad_identity
 from jsketch.online import rounding
 from jsketch.results import Result, result
@@ -24,8 +24,9 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 class KernelForecaster(Forecaster):
     """The base class of the forecasters in the space of a kernel."""
 
-    kernel: Any  # a kernel of `jsketch.kernels`
-    regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
+    kernel: Any = struct.component(components.KERNEL)  # a kernel of `jsketch.kernels`
+    # lambda of PKAWV, alpha of the Newton steps
+    regularization: ArrayLike = struct.number(1.0, above=0)
 
     def check_rounding(self, x: Array) -> bool:
         return rounding.warn_for_kernel(self.kernel, x, self.regularization)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import components, struct
 from jsketch.numerics import matmul, put, put_if
 from jsketch.online.base import GrowingFeatures, checked_example, first_labels, info_after
 from jsketch.precision import in_first_dtype
@@ -55,11 +55,16 @@ class GradientState:
 
 @struct.dataclass
 class FOGD(Forecaster):
-    """Gradient steps in random Fourier features. An example costs O(D d)."""
+    """Gradient steps in random Fourier features. An example costs O(D d).
 
-    kernel: Any  # a kernel of `jsketch.kernels`
-    step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
-    count: int = struct.field(pytree_node=False, default=1000)  # D, the number of frequencies
+    kernel     a kernel of `jsketch.kernels`
+    step_size  eta, 1/sqrt(n) for n examples
+    count      D, the number of frequencies
+    """
+
+    kernel: Any = struct.component(components.KERNEL)
+    step_size: ArrayLike = struct.number(above=0)
+    count: int = struct.size(1000)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> GradientState:
@@ -98,11 +103,16 @@ class NOGDState:
 
 @struct.dataclass
 class NOGD(GrowingFeatures):
-    """Gradient steps in the span of the first examples. An example costs O(M^2 + M d)."""
+    """Gradient steps in the span of the first examples. An example costs O(M^2 + M d).
 
-    kernel: Any  # a kernel of `jsketch.kernels`
-    step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
-    count: int = struct.field(pytree_node=False, default=100)  # M, the number of points
+    kernel     a kernel of `jsketch.kernels`
+    step_size  eta, 1/sqrt(n) for n examples
+    count      M, the number of points
+    """
+
+    kernel: Any = struct.component(components.KERNEL)
+    step_size: ArrayLike = struct.number(above=0)
+    count: int = struct.size(100)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> NOGDState:

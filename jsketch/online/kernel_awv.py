@@ -32,6 +32,8 @@ class KernelState:
 class KernelAWV(KernelForecaster):
     """The forecaster of Azoury, Warmuth and Vovk in the space of a kernel.
 
+    kernel            a kernel of `jsketch.kernels`
+    regularization    lambda of PKAWV, alpha of the Newton steps
     penalize_current  True: AWV. False: kernel ridge regression
     capacity          int, the initial capacity N for labelled examples
 
@@ -41,8 +43,8 @@ class KernelAWV(KernelForecaster):
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
-    penalize_current: bool = struct.field(pytree_node=False, default=True)
-    capacity: int = struct.field(pytree_node=False, default=128)
+    penalize_current: bool = struct.choice(True)
+    capacity: int = struct.size(128)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> KernelState:

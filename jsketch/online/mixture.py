@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.numerics import while_any
 from jsketch.precision import in_first_dtype
 from jsketch.results import Result, result
@@ -80,13 +80,11 @@ class Mixture(Forecaster):
     `Live` warn. The guarantee against the other experts remains.
     """
 
-    forecaster: Any
+    forecaster: Any = struct.component(components.FORECASTER)
     grid: dict[str, Any]
-    bound: ArrayLike
-    learning_rate: ArrayLike | None = None
-    rule: str = struct.field(pytree_node=False, default="average")
-
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
+    bound: ArrayLike = struct.number(above=0)
+    learning_rate: ArrayLike | None = struct.number(None, above=0)
+    rule: str = struct.choice("average", of=tuple(RATES))
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> MixtureState:

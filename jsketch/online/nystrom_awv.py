@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import components, struct
 from jsketch.numerics import lazy_cond, matmul
 from jsketch.online import base
 from jsketch.online.ridge import awv_prediction, learn_block
@@ -49,14 +49,17 @@ class NystromState(base.DictionaryState):
 class NystromAWV(base.KernelForecaster, base.GrowingFeatures):
     """PKAWV on a dictionary that KORS samples.
 
+    kernel            a kernel of `jsketch.kernels`
+    regularization    lambda of PKAWV, alpha of the Newton steps
     sampling          `Sampling`, the settings mu, beta and eps of KORS
-    penalize_current  True: AWV, whose prediction is shrunk by the current example. False:
-                      projected kernel ridge regression
+    penalize_current  True: AWV, whose prediction is shrunk by the current example. False: projected
+                      kernel ridge regression
     capacity          int, the initial capacity M for inducing points
     memory            int, the initial capacity N for examples
     remember          False (`ForgettingNystromAWV`): observed inputs are not stored. The state has
                       size O(M^2) for any stream, and an example stays projected on the span at
-                      its arrival. The paper has no such algorithm, and its theorems do not apply
+                      its arrival. The paper has no such algorithm, and its theorems do not
+                      apply
 
     Example:
 
@@ -66,11 +69,11 @@ class NystromAWV(base.KernelForecaster, base.GrowingFeatures):
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
-    sampling: Sampling = struct.field(default_factory=Sampling)
-    penalize_current: bool = struct.field(pytree_node=False, default=True)
-    capacity: int = struct.field(pytree_node=False, default=64)
-    memory: int = struct.field(pytree_node=False, default=4 * CHUNK)
-    remember: bool = struct.field(pytree_node=False, default=True)
+    sampling: Sampling = struct.component(components.SAMPLING, default_factory=Sampling)
+    penalize_current: bool = struct.choice(True)
+    capacity: int = struct.size(64)
+    memory: int = struct.size(4 * CHUNK, at_least=0)
+    remember: bool = struct.choice(True)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> NystromState:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import components, struct
 from jsketch.numerics import matmul, put
 from jsketch.online import base
 from jsketch.online.base import info_after
@@ -31,13 +31,18 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class ProsNKONS(base.KernelForecaster, base.GrowingFeatures):
-    """Second-order steps. With m inducing points, an example and the state take O(m^2)."""
+    """Second-order steps. With m inducing points, an example and the state take O(m^2).
 
-    bound: ArrayLike = 1.0  # C, on |y| and on the predictions
-    # `Sampling`, the settings mu, beta and eps of KORS
-    sampling: Sampling = struct.field(default_factory=Sampling)
-    # int, the initial capacity M for inducing points
-    capacity: int = struct.field(pytree_node=False, default=64)
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lambda of PKAWV, alpha of the Newton steps
+    bound           C, on |y| and on the predictions
+    sampling        `Sampling`, the settings mu, beta and eps of KORS
+    capacity        int, the initial capacity M for inducing points
+    """
+
+    bound: ArrayLike = struct.number(1.0, above=0)
+    sampling: Sampling = struct.component(components.SAMPLING, default_factory=Sampling)
+    capacity: int = struct.size(64)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:

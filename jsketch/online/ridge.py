@@ -55,8 +55,8 @@ class PKAWV(Forecaster):
     """
 
     features: Any
-    regularization: ArrayLike = 1.0
-    penalize_current: bool = struct.field(pytree_node=False, default=True)
+    regularization: ArrayLike = struct.number(1.0, above=0)
+    penalize_current: bool = struct.choice(True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -45,16 +45,18 @@ class SketchedState:
 class SketchedKONS(KernelForecaster):
     """Second-order steps with a sketch of the curvature.
 
+    kernel               a kernel of `jsketch.kernels`
+    regularization       lambda of PKAWV, alpha of the Newton steps
     bound                C, on |y| and on the predictions
     minimum_probability  gamma; 1 is KONS
     oversampling         beta
     capacity             int, the initial capacity N for examples and M for sampled examples
     """
 
-    bound: ArrayLike = 1.0
-    minimum_probability: ArrayLike = 0.1
-    oversampling: ArrayLike = 1.0
-    capacity: int = struct.field(pytree_node=False, default=128)
+    bound: ArrayLike = struct.number(1.0, above=0)
+    minimum_probability: ArrayLike = struct.number(0.1, at_least=0, at_most=1)
+    oversampling: ArrayLike = struct.number(1.0, above=0)
+    capacity: int = struct.size(128)
 
     @in_first_dtype
     def init(self, x: Array, key: PRNGKey) -> SketchedState:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.numerics import aligned, lazy_cond
 from jsketch.online.base import first_labels
 from jsketch.precision import in_first_dtype
@@ -69,7 +69,7 @@ class Standardized(Forecaster):
         forecasts, state = prequential(forecaster, (xs, ys), jax.random.key(0))
     """
 
-    forecaster: Any
+    forecaster: Any = struct.component(components.FORECASTER)
     shifts: ArrayLike
     scales: ArrayLike
     label_shift: ArrayLike = 0.0

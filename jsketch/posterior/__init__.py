@@ -1,12 +1,14 @@
 """The exact posterior over a finite set of arms. The sketched one is in `jsketch.core`."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.posterior import exact
 
-__all__ = ["bayes_std", "exact"]
+__all__ = ["bayes_std", "effective_dimension", "exact"]
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
@@ -18,3 +20,26 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
         bayes_std(state.posterior.variance, bandit.regularization)
     """
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
+
+
+def effective_dimension(
+    kernel: Any, x: Array, regularization: ArrayLike, counts: ArrayLike = 1.0
+) -> Array:
+    """The effective dimension d_eff = Tr K (K + lam I)^-1, [], of evaluations (BKB eq. 5), where K
+    has a row for each evaluation. It is the sum of their posterior variances, divided by lam, and
+    about a dictionary's size divided by `qbar`. The cost is O(n^3).
+
+    kernel          a kernel of `jsketch.kernels`
+    x               [n, d], the evaluated points
+    regularization  lam > 0
+    counts          [n], the number of evaluations of each point; 0 for a point without any
+
+    Example:
+
+        effective_dimension(kernels.Gaussian(0.5), arms.features, 0.01, state.counts)
+    """
+    root = jnp.broadcast_to(jnp.sqrt(jnp.asarray(counts, x.dtype)), len(x))
+    eigenvalues = jnp.linalg.eigvalsh(root[:, None] * kernel.gram(x, x) * root[None, :])
+    # those that should be 0 may be negative by rounding
+    eigenvalues = jnp.maximum(eigenvalues, 0)
+    return (eigenvalues / (eigenvalues + regularization)).sum()

@@ -29,17 +29,27 @@ class Exact:
     K - basis^T inner basis. The covariance between all arms and a pulled arm a is row a of
     D L^-T inner basis, which needs no subtraction and so loses no digits. While no arm is pulled
     twice, inner is the identity, and L is the Cholesky factor of K_u + D.
+
+    basis         [N, A], zero beyond row u
+    inverse_root  [N, N], L^-1, lower triangular; the identity beyond row u
+    inner         [N, N], symmetric; inner - I is positive semi-definite
+    mean          [A]
+    variance      [A]
+    logdet        [], logdet(K_T / lam + I) over the T observations
+    used          [] int32, u
+    pulled        [N] int32, the arm of each row
+    repeats       [N], number of observations of the arm of each row
     """
 
-    basis: Array  # [N, A], zero beyond row u
-    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity beyond row u
-    inner: Array  # [N, N], symmetric; inner - I is positive semi-definite
-    mean: Array  # [A]
-    variance: Array  # [A]
-    logdet: Array  # [], logdet(K_T / lam + I) over the T observations
-    used: Array  # [] int32, u
-    pulled: Array  # [N] int32, the arm of each row
-    repeats: Array  # [N], number of observations of the arm of each row
+    basis: Array
+    inverse_root: Array
+    inner: Array
+    mean: Array
+    variance: Array
+    logdet: Array
+    used: Array
+    pulled: Array
+    repeats: Array
 
 
 def floats(arms: int, capacity: int) -> int:

@@ -1,10 +1,10 @@
 """Problems: objectives with their arms or their box. Over arms a problem is a pytree with `arms`,
 `mean_reward` [A] and `sample(key, arm) -> reward`. Over a box (`boxes`) it is a callable pytree
-whose attribute `domain` is the box; `on_box` makes a problem from a function. `adversary` plays
-against a forecaster.
+whose attribute `domain` is the box; `on_box` makes a problem from a function, and `laws` has
+parametric laws. `adversary` plays against a forecaster.
 """
 
-from jsketch.problems import boxes
+from jsketch.problems import boxes, laws
 from jsketch.problems.boxes import BoxProblem, OnBox, on_box
 from jsketch.problems.finite import (
     GaussianArms,
@@ -23,6 +23,7 @@ __all__ = [
     "boxes",
     "finite_arms",
     "gp_draw",
+    "laws",
     "on_box",
     "recorded_arms",
     "rkhs_draw",

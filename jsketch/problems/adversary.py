@@ -13,7 +13,7 @@ x is found by gradient ascent through `predict` from many starts.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,11 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.numerics import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
 from jsketch.precision import dtype_of, in_dtype
-from jsketch.results import Result
+from jsketch.results import Result, must_grow
 from jsketch.search import CANDIDATES, STARTS, STEPS, forward_mode, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
@@ -46,16 +46,15 @@ class Adversary(struct.Settings):
     Figure 3); "regularized" adds lam |f|^2, as in the regret bounds (Proposition 1).
     """
 
-    kernel: Any
+    kernel: Any = struct.component(components.KERNEL)
     box: Box
-    bound: ArrayLike = 1.0  # B
-    regularization: ArrayLike = 1.0  # lam of the comparator
-    comparator: str = struct.field(pytree_node=False, default="ridge")
-    candidates: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
+    bound: ArrayLike = struct.number(1.0, above=0)  # B
+    regularization: ArrayLike = struct.number(1.0, above=0)  # lam of the comparator
+    comparator: str = struct.choice("ridge", of=("ridge", "regularized"))
+    candidates: int = struct.size(CANDIDATES)  # random inputs in a step
     # number of ascents in a step, which start from the best random inputs
-    starts: int = struct.field(pytree_node=False, default=STARTS)
-    steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of each ascent
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
+    starts: int = struct.size(STARTS)
+    steps: int = struct.size(STEPS)  # steps of each ascent
 
 
 @struct.dataclass
@@ -154,17 +153,10 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     # this call checks the settings, which jit would trace
     forecaster.init(adversary.box.lower, keys[0])
     games = _games(adversary, forecaster, rounds, keys)
-    name = type(forecaster).__name__
-    too_small = f"the capacity of {name} is too small: give it a larger capacity"
-    not_finite = f"{name} is not finite: try float64"
-    for code, error, message in (
-        (Result.CAPACITY_EXCEEDED, ValueError, too_small),
-        (Result.NOT_FINITE, FloatingPointError, not_finite),
-    ):
-        has_ended = np.asarray(games.result) == code
-        if has_ended.any():
-            step = has_ended.any(0).argmax() + 1
-            raise error(f"{message} (first at step {step} of {rounds}).")
+    name, ended = type(forecaster).__name__, np.asarray(games.result) != Result.RUNNING
+    place = f"(first at step {ended.any(0).argmax() + 1} of {rounds})"
+    if must_grow(games.result, f"{name} is not finite: try float64 {place}."):
+        raise ValueError(f"the capacity of {name} is too small: give it a larger capacity {place}.")
     return games
 
 

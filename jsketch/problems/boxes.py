@@ -24,13 +24,20 @@ from jsketch.types import Box, PRNGKey
 
 @struct.dataclass
 class BoxProblem:
-    """y = function(x) + noise_std * standard normal, x in the box `domain`."""
+    """y = function(x) + noise_std * standard normal, x in the box `domain`.
 
-    domain: Box  # the box
-    maximum: Array  # [], of the function on the box
-    maximiser: Array  # [d], a point at which the function has its maximum
-    noise_std: ArrayLike  # standard deviation of the noise of an evaluation
-    function: Callable[[Array], Array] = struct.field(pytree_node=False)  # x [d] -> []
+    domain     the box
+    maximum    [], of the function on the box
+    maximiser  [d], a point at which the function has its maximum
+    noise_std  standard deviation of the noise of an evaluation
+    function   x [d] -> []
+    """
+
+    domain: Box
+    maximum: Array
+    maximiser: Array
+    noise_std: ArrayLike
+    function: Callable[[Array], Array] = struct.field(pytree_node=False)
 
     def value(self, x: Array) -> Array:
         """The function [] at x [d], without noise."""
@@ -42,10 +49,14 @@ class BoxProblem:
 
 @struct.dataclass
 class OnBox:
-    """The problem of maximising a function over a box."""
+    """The problem of maximising a function over a box.
 
-    objective: Any  # a function (x [d], key) -> y
-    domain: Box  # the box
+    objective  a function (x [d], key) -> y
+    domain     the box
+    """
+
+    objective: Any
+    domain: Box
 
 
 @struct.checked_names

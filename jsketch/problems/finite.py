@@ -17,11 +17,16 @@ from jsketch.types import Arms, PRNGKey, is_traced
 
 @struct.dataclass
 class GaussianArms:
-    """Reward = mean_reward[arm] + noise_std * standard normal."""
+    """Reward = mean_reward[arm] + noise_std * standard normal.
 
-    arms: Arms  # [A, d]
-    mean_reward: Array  # [A]
-    noise_std: ArrayLike  # standard deviation of the noise of a reward
+    arms         [A, d]
+    mean_reward  [A]
+    noise_std    standard deviation of the noise of a reward
+    """
+
+    arms: Arms
+    mean_reward: Array
+    noise_std: ArrayLike
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One reward [] of an arm []."""
@@ -32,10 +37,14 @@ class GaussianArms:
 @struct.dataclass
 class RecordedArms:
     """A reward of an arm is drawn from the recorded evaluations of the arm, whose mean is the mean
-    reward."""
+    reward.
 
-    arms: Arms  # [A, d]
-    evaluations: Array  # [A, R]
+    arms         [A, d]
+    evaluations  [A, R]
+    """
+
+    arms: Arms
+    evaluations: Array
 
     @property
     def mean_reward(self) -> Array:

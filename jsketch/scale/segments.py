@@ -13,16 +13,17 @@ from jax import Array, lax
 from jsketch import checks, numerics
 from jsketch.loops.streams import (
     BLOCK,
+    NOT_FINITE,
     Forecasts,
     Pass,
     check_predictions,
-    must_grow,
     prepare,
     stream,
 )
 from jsketch.numerics import matmul
 from jsketch.online import PKAWV
 from jsketch.online.ridge import RidgeState
+from jsketch.results import must_grow
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
@@ -106,7 +107,7 @@ def prequential_in_segments(
     ys = jnp.pad(ys, (0, n_padding), constant_values=jnp.nan).reshape(n_segments, length)
     passes = _vmapped_streams(forecaster, state, xs, ys, key, block=block)
     forecasts = jax.tree.map(lambda leaf: leaf.reshape(-1)[:n_examples], passes.forecasts)
-    must_grow(passes.result)  # raises an error if the state of a segment is not finite
+    must_grow(passes.result, NOT_FINITE)  # raises an error if the state of a segment is not finite
     check_predictions(forecasts, first)
     return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 

@@ -31,7 +31,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.bandits.bbkb import State
 from jsketch.bandits.fixed_bkb import FixedBatchState, FixedBKB
 from jsketch.bandits.history import of_evaluations
@@ -125,11 +125,16 @@ class _Candidates(NamedTuple):
 
 @struct.dataclass
 class Streamed(struct.Settings):
-    """FixedBKB over the arms of a file."""
+    """FixedBKB over the arms of a file.
 
-    bandit: Any  # FixedBKB
-    keep: int = struct.size(4096)  # K, the largest number of candidates
-    offer: int = struct.size(64)  # k <= K, the largest number of candidates from one chunk
+    bandit  FixedBKB
+    keep    K, the largest number of candidates
+    offer   k <= K, the largest number of candidates from one chunk
+    """
+
+    bandit: Any = struct.component(components.BANDIT)
+    keep: int = struct.size(4096)
+    offer: int = struct.size(64)
 
     def init(
         self,
@@ -514,7 +519,7 @@ def _moved(bandit: FixedBKB, state: FixedBatchState, arms: Arms, old: Array) -> 
 @jax.jit
 def _start_batch(
     bandit: FixedBKB, arms: Arms, state: FixedBatchState, first: Array
-) -> conditioned.Batch:
+) -> conditioned.FixedBatch:
     return bandit.start_batch(state, arms, first)
 
 
@@ -523,10 +528,10 @@ def _add_picks(
     bandit: FixedBKB,
     arms: Arms,
     state: FixedBatchState,
-    batch: conditioned.Batch,
+    batch: conditioned.FixedBatch,
     limit: Array,
     outside: Array,
-) -> conditioned.Batch:
+) -> conditioned.FixedBatch:
     return bandit.add_picks(state, arms, batch, limit, outside)
 
 

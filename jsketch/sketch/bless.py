@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
 
 from jsketch.types import PRNGKey
 
@@ -81,6 +80,8 @@ def leverage_scores(
     """Estimated ridge leverage scores [n] in [0,1] of points [n,d] with counts [n] of evaluations:
     (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam, k~_ij = sqrt(n_i n_j) k(x_i,x_j), where p
     are the inclusion probabilities of the dictionary D (BLESS eq. 3; THEORY 3.4)."""
+    from scipy import linalg  # a tenth of a second that most scripts do not need
+
     x, n = np.asarray(points), np.asarray(counts, float)
     diag = _scaled_diag(kernel, x, n)
     if len(dictionary.rows) == 0:  # SciPy 1.13 does not solve empty systems

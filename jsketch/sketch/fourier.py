@@ -42,10 +42,14 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """M/2 frequencies, each with a cosine and a sine feature. The weights sum to k(x,x) = 1."""
+    """M/2 frequencies, each with a cosine and a sine feature. The weights sum to k(x,x) = 1.
 
-    frequencies: Array  # [M/2, d]
-    weights: Array  # [M/2]
+    frequencies  [M/2, d]
+    weights      [M/2]
+    """
+
+    frequencies: Array
+    weights: Array
 
 
 def features(fourier: Fourier, x: Array) -> Array:
@@ -66,9 +70,12 @@ def subtract_large_means(x: Array) -> Array:
 
 @struct.dataclass
 class RandomFourier(struct.Settings):
-    """`count` random frequencies, M = 2 count features, for a Gaussian or a Matern kernel."""
+    """`count` random frequencies, M = 2 count features, for a Gaussian or a Matern kernel.
 
-    count: int = struct.field(pytree_node=False, default=64)
+    count  int, the number of frequencies
+    """
+
+    count: int = struct.size(64)
 
     def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """Random frequencies for d = `inputs` dimensions (Rahimi and Recht, Alg. 1). Raises
@@ -94,9 +101,12 @@ class RandomFourier(struct.Settings):
 class QuadratureFourier(struct.Settings):
     """A grid of Gauss-Hermite nodes, `nodes` for each input, for a Gaussian kernel. M = nodes^d
     features (+ 1 for odd nodes), because a frequency and its negative have the same features up to
-    signs and half of the symmetric grid suffices."""
+    signs and half of the symmetric grid suffices.
 
-    nodes: int = struct.field(pytree_node=False, default=16)
+    nodes  int, the number of nodes for each input
+    """
+
+    nodes: int = struct.size(16)
 
     def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
         """The grid for d = `inputs` dimensions (Mutny and Krause, Sec. 3); the key is not used.

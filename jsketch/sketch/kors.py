@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,11 +50,10 @@ class Kors:
 class Sampling(struct.Settings):
     """The settings of KORS."""
 
-    mu: ArrayLike = 1.0  # regularization of the leverage scores
-    beta: ArrayLike = 1.0  # oversampling; `theory_beta` for the guarantee
-    eps: ArrayLike = 0.5  # accuracy of the scores
-    weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"weights": ("theory", "code")}
+    mu: ArrayLike = struct.number(1.0, above=0)  # regularization of the leverage scores
+    beta: ArrayLike = struct.number(1.0, above=0)  # oversampling; `theory_beta` for the guarantee
+    eps: ArrayLike = struct.number(0.5, at_least=0)  # accuracy of the scores
+    weights: str = struct.choice("theory", of=("theory", "code"))  # or "code"
 
 
 def check(sampling: Sampling, dtype: DTypeLike) -> None:

@@ -14,10 +14,14 @@ from jsketch.numerics import inverse_root, matmul, take
 
 @struct.dataclass
 class Nystrom:
-    """The points of a dictionary and the inverse root of their Gram matrix."""
+    """The points of a dictionary and the inverse root of their Gram matrix.
 
-    points: Array  # [M, d], in the order of their pivots; beyond the rank, arbitrary points of S
-    root: Array  # [M, M], upper triangular; rows and columns beyond the rank are zero
+    points  [M, d], in the order of their pivots; beyond the rank, arbitrary points of S
+    root    [M, M], upper triangular; rows and columns beyond the rank are zero
+    """
+
+    points: Array
+    root: Array
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from scipy import special
 
 from jsketch import checks, struct
 from jsketch.numerics import aligned
@@ -40,11 +39,16 @@ def theorem_degree(horizon: int, radius: float, lengthscale: float, regularizati
 
 @struct.dataclass
 class Taylor:
-    """The Taylor features of the Gaussian kernel up to a degree."""
+    """The Taylor features of the Gaussian kernel up to a degree.
 
-    inputs: int = struct.field(pytree_node=False)  # int, the number d of inputs
-    degree: int = struct.field(pytree_node=False)  # int, the degree M
-    lengthscale: ArrayLike = 1.0  # l, one number
+    inputs       int, the number d of inputs
+    degree       int, the degree M
+    lengthscale  l, one number
+    """
+
+    inputs: int = struct.field(pytree_node=False)
+    degree: int = struct.field(pytree_node=False)
+    lengthscale: ArrayLike = 1.0
 
     @property
     def size(self) -> int:
@@ -69,6 +73,8 @@ class Taylor:
         """The share |z(x)|^2, [n], of k(x,x) = 1 that the degrees up to M represent at x [n,d]: the
         probability that a Poisson number of mean |x|^2 / l^2 is at most M."""
         rate = np.square(np.asarray(x, float) / float(np.asarray(self.lengthscale))).sum(1)
+        from scipy import special  # a tenth of a second that most scripts do not need
+
         return special.pdtr(self.degree, rate)
 
     def features(self, x: Array) -> Array:
@@ -136,9 +142,12 @@ class Bounded:
 
 @struct.dataclass
 class WithConstant:
-    """Features and a constant feature, with which a forecaster learns the mean of the labels."""
+    """Features and a constant feature, with which a forecaster learns the mean of the labels.
 
-    basis: Any  # a feature map
+    basis  a feature map
+    """
+
+    basis: Any
 
     def features(self, x: Array) -> Array:
         varying = self.basis.features(x)

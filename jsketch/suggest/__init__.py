@@ -19,6 +19,7 @@
     prediction       `predict`: the posterior at all candidates
     stopping         whether a campaign should end
     proposals        the next points of a space, or of a list
+    own_model        the next points of a space, for a function whose form is known
     tuning           `minimize` and `maximize` over a space or a list
     adapters         `suggest` with the interfaces of Optuna and scikit-optimize
     tables           the command `jsketch-suggest`, which needs the extra `tables`

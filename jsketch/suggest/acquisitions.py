@@ -5,8 +5,8 @@ those with the largest scores form the shortlist. `choose(posterior, size, key)`
 them. Scores never rise as variances fall. If the scores of a batch exceed the scores of
 all candidates outside the shortlist, the same batch would be picked from all candidates.
 
-UCB, ExpectedImprovement and LargestVariance pick one candidate after the other. Each pick is
-assumed to return its posterior mean, which lowers the variances of similar candidates
+UCB, ExpectedImprovement, LargestVariance and VarianceReduction pick one candidate after the other.
+Each pick is assumed to return its posterior mean, which lowers the variances of similar candidates
 (hallucination: Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche,
 Carraro, 2010). Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
 
@@ -34,6 +34,10 @@ from jsketch.types import PRNGKey
 FAILURES_KEY = 1  # folded into the key of the draws, for the random failures
 # an acquisition that uses draws shortlists candidates by mean + SHORTLIST_WIDTH * std
 SHORTLIST_WIDTH = 3.0
+# `VarianceReduction` averages the variance over the first REFERENCES candidates of the shortlist,
+# and picks from random candidates: POOL_FACTOR times as many as it picks, but at least MIN_POOL. A
+# larger pool would make the designs of all keys similar, and all good or all poor.
+REFERENCES, POOL_FACTOR, MIN_POOL = 1024, 3, 16
 
 
 class Chance(NamedTuple):
@@ -158,16 +162,18 @@ class _SequentialAcquisition:
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         """The picks [size] int32, each with the largest score given the earlier picks; they are -1
         as soon as every available candidate costs more than the rest of the budget."""
-        mean, covariance, available, noise_variance, threshold, terms, _ = posterior
+        mean, covariance, _, noise_variance, threshold, terms, _ = posterior
+        available = self._available(posterior, size, key)
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
         indices, price = jnp.arange(len(mean), dtype=jnp.int32), terms.price
 
         def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            picks, available, variance, factor, threshold, total_cost = carry
+            picks, available, variance, factor, threshold, total_cost, state = carry
             if price is not None:
                 available = available & (total_cost + price.cost <= price.budget)
             # scores of -inf are raised, so that argmax still returns an available candidate
-            score = jnp.maximum(scores_of(self, mean, variance, threshold, terms), -1e30)
+            rated = self._rated_variance(variance, noise_variance, state)
+            score = jnp.maximum(scores_of(self, mean, rated, threshold, terms), -1e30)
             arm = jnp.argmax(jnp.where(available, score, -jnp.inf)).astype(jnp.int32)
             # a row of the Cholesky factor: scaled covariances of the pick with all candidates
             row = covariance[arm] - matmul(factor[:, arm], factor)
@@ -179,18 +185,39 @@ class _SequentialAcquisition:
             picks, available = put(picks, i, arm_or_none), available & (indices != arm)
             variance, factor = jnp.maximum(variance - jnp.square(row), 0), put(factor, i, row)
             threshold = jnp.maximum(threshold, mean[arm])
-            return picks, available, variance, factor, threshold, total_cost
+            state = self._next_state(state, row)
+            return picks, available, variance, factor, threshold, total_cost, state
 
         picks, factor = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
-        start = picks, available, diagonal, factor, threshold, jnp.zeros((), mean.dtype)
+        cost, state = jnp.zeros((), mean.dtype), self._first_state(posterior)
+        start = picks, available, diagonal, factor, threshold, cost, state
         return lax.fori_loop(0, size, pick, start)[0]
+
+    def _available(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
+        """[K] bool, the candidates from which the picks are chosen."""
+        return posterior.free
+
+    def _first_state(self, posterior: JointPosterior) -> Any:
+        """What `_rated_variance` needs to know besides the variances."""
+        return None
+
+    def _next_state(self, state: Any, row: Array) -> Any:
+        """The state after a pick that lowers the covariance by the product of `row` [K] with
+        itself."""
+        return state
+
+    def _rated_variance(self, variance: Array, noise_variance: Array, state: Any) -> Array:
+        """The argument `variance` [K] of the score of each candidate."""
+        return variance
 
 
 @struct.dataclass
 class UCB(_SequentialAcquisition, _ValueScore):
-    """mean + width * standard deviation; with width 0 the picks are greedy."""
+    """mean + width * standard deviation; with width 0 the picks are greedy.
 
-    # number of standard deviations
+    width  number of standard deviations
+    """
+
     width: ArrayLike = 2.0
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -216,8 +243,8 @@ class ExpectedImprovement(_SequentialAcquisition):
 
 @struct.dataclass
 class LargestVariance(_SequentialAcquisition):
-    """The candidates with the largest variances, for the first batch and for designs that reduce
-    the uncertainty about the whole library."""
+    """The candidates with the largest variances, which are far from all others: many of them are at
+    the border of the library."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         return variance
@@ -228,6 +255,40 @@ class LargestVariance(_SequentialAcquisition):
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
         return score * jnp.exp(-log_cost)
+
+
+class _References(NamedTuple):
+    """R candidates that represent the library."""
+
+    covariance: Array  # [R, K], with all candidates, given the picks so far
+    free: Array  # [R] bool; the others are not of interest
+
+
+@struct.dataclass
+class VarianceReduction(LargestVariance):
+    """The candidates whose evaluations lower the mean variance of the library most, for the first
+    batch: each represents a part of the library (the designs of Sacks, Schiller, Welch.
+    Technometrics 1989, and of Cohn, Ghahramani, Jordan. JAIR 1996, for a library). The picks are
+    from a random part of the library, so that different keys give different designs."""
+
+    def _available(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
+        if posterior.terms.price is not None:  # a random part might cost more than the budget
+            return posterior.free
+        count = min(max(MIN_POOL, POOL_FACTOR * size), len(posterior.mean))
+        order = jnp.where(posterior.free, jax.random.uniform(key, posterior.free.shape), -1)
+        return posterior.free & (order >= lax.top_k(order, count)[0][-1])
+
+    def _first_state(self, posterior: JointPosterior) -> _References:
+        return _References(posterior.covariance[:REFERENCES], posterior.free[:REFERENCES])
+
+    def _next_state(self, state: _References, row: Array) -> _References:
+        covariance, free = state
+        return _References(covariance - row[: len(free), None] * row[None, :], free)
+
+    def _rated_variance(self, variance: Array, noise_variance: Array, state: _References) -> Array:
+        weight = state.free.astype(variance.dtype)
+        explained = matmul(weight, jnp.square(state.covariance)) / jnp.maximum(weight.sum(), 1)
+        return explained / (jnp.maximum(variance, 0) + noise_variance)
 
 
 @struct.dataclass
@@ -243,9 +304,11 @@ class Thompson(_DrawAcquisition):
 class TopTwo(_DrawAcquisition):
     """Thompson sampling that picks the best candidate of a draw with probability `leader`, and
     otherwise the second best (Russo. Simple Bayesian algorithms for best-arm identification.
-    Operations Research 2020)."""
+    Operations Research 2020).
 
-    # probability of picking the best candidate of a draw
+    leader  probability of picking the best candidate of a draw
+    """
+
     leader: ArrayLike = 0.5
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
@@ -264,11 +327,13 @@ class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the shortlist in `draws` draws: the batch that
     most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, the
     candidates that are most often among the k best, where the values of a draw are ranked together
-    with the posterior means of evaluated and pending candidates. Ties are broken by mean + std."""
+    with the posterior means of evaluated and pending candidates. Ties are broken by mean + std.
 
-    # number of draws of the posterior
+    draws  number of draws of the posterior
+    top    k, the number of best candidates that are sought
+    """
+
     draws: int = struct.field(pytree_node=False, default=2048)
-    # k, the number of best candidates that are sought
     top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:

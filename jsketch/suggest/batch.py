@@ -16,13 +16,14 @@ from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import (
     UCB,
     ExpectedImprovement,
-    LargestVariance,
     Price,
     ProbabilityOfBest,
     TopTwo,
+    VarianceReduction,
 )
 from jsketch.suggest.data import (
     LARGEST_VALUE,
+    MIN_VALUES,
     Data,
     check_data,
     check_vector,
@@ -32,13 +33,16 @@ from jsketch.suggest.data import (
     unavailable_candidates,
     zero_padded,
 )
-from jsketch.suggest.mixed import Columns
+from jsketch.suggest.mixed import Columns, n_lengthscales
 from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
 # numbers folded into the key of `suggest`, one for each use; `model.SUBSAMPLE_KEY` is another
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more inducing points help little
+# the default width of UCB for numbers is the number of values divided by VALUES_PER_WIDTH, but at
+# least MIN_WIDTH and at most MAX_WIDTH
+VALUES_PER_WIDTH, MIN_WIDTH, MAX_WIDTH = 10, 0.5, 2.0
 BUDGET_TOLERANCE = 1e-6  # the total cost may exceed the budget by this share of the budget
 
 
@@ -49,6 +53,7 @@ class Scores(NamedTuple):
     std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
     # [A], scores of the acquisition for (values - Model.centre) / Model.scale. Unless the
     # acquisition uses draws, the first pick is the available candidate with the largest score.
+    # Until two values differ, the scores are variances.
     score: np.ndarray
 
 
@@ -123,8 +128,9 @@ def suggest(
     A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to 1,024
     evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
     pending evaluation, lowers the standard deviations of similar candidates before the next pick
-    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
-    is the candidate with the largest variance, which spreads the batch over the library.
+    (hallucination; THEORY 5.8). No candidate is picked twice. Until two values differ, whatever the
+    acquisition, each pick is the candidate whose evaluation lowers the mean variance of the library
+    most (`acquisitions.VarianceReduction`): the batch represents the library.
 
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
@@ -156,10 +162,14 @@ def suggest(
     replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
-    acquisition  one of `suggest.acquisitions`; None: UCB(2.0), or with costs ExpectedImprovement()
+    acquisition  one of `suggest.acquisitions`; None: UCB(2.0), or with costs ExpectedImprovement().
+                 If all columns are numbers and there are n < 20 values, the width is n / 10, but at
+                 least 0.5; with categories or fingerprints it is larger (`default_width`)
     lengthscale  of the kernel in units of the scaled features: one number, or [L], one for each
                  numeric column, category and fingerprint; None: fitted
-    scaling      True: every numeric column is scaled to [0, 1]. False: columns stay as they are
+    scaling      True: every numeric column is scaled to [0, 1], and the prior of its lengthscale is
+                 adapted to its standard deviation. False: columns stay as they are, and the unit of
+                 their lengthscales is 1
     model        a result of `fit`; None: the model is fitted to the values
     scores       True: `Suggestion.scores` holds means, standard deviations and scores of all
                  candidates
@@ -189,7 +199,7 @@ def suggest(
     price = _check_price(data, exclude, costs, budget, cost_exponent)
     excluded, label = np.unique(np.asarray(exclude)).astype(int), _check_labels(data, same)
     if acquisition is None:
-        acquisition = UCB() if price is None else ExpectedImprovement()
+        acquisition = UCB(default_width(data)) if price is None else ExpectedImprovement()
     _check_acquisition(price, failures, acquisition)
     if model is not None:
         _check_model(data, lengthscale, model)
@@ -214,8 +224,8 @@ def suggest(
     constraints = choice.ConstraintArrays(success, price, groups)
     arrays = padded_data(kernel, data, model, unavailable, key)
     batch_key = jax.random.fold_in(key, BATCH_KEY)
-    if not data.observed.any() and len(data.pending) == 0:
-        acquisition = LargestVariance()
+    if len(np.unique(data.values[data.observed])) < MIN_VALUES:  # nothing tells good from poor
+        acquisition = VarianceReduction()
     chosen = choice.choose_batch(
         kernel, arrays, constraints, model.ratio, acquisition, batch_key, batch, largest_group
     )
@@ -258,6 +268,18 @@ def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.n
     if len(rows) > LARGEST_DICTIONARY:
         rows = np.asarray(jax.random.permutation(thin_key, rows))[:LARGEST_DICTIONARY]
     return np.union1d(rows, data.pending)
+
+
+def default_width(data: Data) -> float:
+    """The width of UCB without an acquisition. With few values, the scale and the lengthscales are
+    uncertain, and a large width would spend whole batches on the ends of numeric columns. As
+    categories and fingerprints have no ends, the width is reduced in proportion to the share of
+    lengthscales that are those of numbers."""
+    columns = data.library.columns
+    n_numbers = sum(group.n_lengthscales for group in columns if group.kind == "numbers")
+    share = n_numbers / max(n_lengthscales(columns), 1)
+    narrow = np.clip(data.observed.sum() / VALUES_PER_WIDTH, MIN_WIDTH, MAX_WIDTH)
+    return float(MAX_WIDTH - share * (MAX_WIDTH - narrow))
 
 
 def _check_acquisition(price: Price | None, failures: bool, acquisition: Any) -> None:

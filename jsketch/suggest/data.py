@@ -13,7 +13,7 @@ from jax import Array
 from jsketch import checks, struct
 from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.show import short_repr
-from jsketch.suggest.mixed import Columns, Mixed, check_columns, column_kinds, groups_of
+from jsketch.suggest.mixed import Columns, Mixed, check_columns, column_kinds, groups_of, spread
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
@@ -33,6 +33,9 @@ class Library(NamedTuple):
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
     gram: Array | None = None  # [A, A], kernel values; None if the candidates have features
+    # [L], the `mixed.spread` of the candidates, to which the prior of the lengthscales is adapted;
+    # None: 1 for every lengthscale, for candidates that were not scaled
+    spread: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -115,7 +118,8 @@ def library(
             f"candidates must be finite in {dtype.name}; row {row}, column {column} is"
             f" {features[row, column]:g}. Scale them, or use float64 (jax_enable_x64)."
         )
-    return Library(jnp.asarray(features, dtype), groups)
+    scaled = jnp.asarray(features, dtype)
+    return Library(scaled, groups, spread=spread(scaled, groups) if scaling else None)
 
 
 def _library_of_gram(gram: Any) -> Library:
@@ -134,7 +138,7 @@ def _library_of_gram(gram: Any) -> Library:
 def kernel_of(library: Library, lengthscale: Any) -> Any:
     """The kernel of a library: `Mixed` with lengthscales [L], or the given kernel matrix. Raises
     ValueError for a wrong number of lengthscales, and if squared distances are not finite."""
-    features, columns, gram = library
+    features, columns, gram, _ = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
     Mixed(length, columns).check(features)
     if gram is not None:

@@ -77,9 +77,11 @@ def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], valid: str
 @struct.dataclass
 class Tanimoto(Operators):
     """|a and b| / |a or b| of sets of bits, which is positive semi-definite (Jaccard index; Gower
-    1971; Ralaivola et al. 2005). Two empty sets have similarity 1."""
+    1971; Ralaivola et al. 2005). Two empty sets have similarity 1.
 
-    # True: inputs are words of `pack_bits`. False: zeros and ones [n,L]
+    packed  True: inputs are words of `pack_bits`. False: zeros and ones [n,L]
+    """
+
     packed: bool = struct.field(pytree_node=False, default=True)
 
     def gram(self, x: Array, y: Array) -> Array:

@@ -73,6 +73,19 @@ def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
     return kinds, np.cumsum((kinds == "numbers") | is_first) - 1
 
 
+def spread(x: Array, columns: Sequence[Columns]) -> np.ndarray:
+    """The spread of scaled candidates x [A,d] along each lengthscale, [L]: the standard deviation
+    of a numeric column, 1 if all its numbers are equal; for a category and a fingerprint 1, the
+    largest distance."""
+    kinds, length_index = column_kinds(columns)
+    lowest, highest = (np.asarray(extreme, float) for extreme in (x.min(0), x.max(0)))
+    deviation = np.asarray(jnp.std(x, axis=0), float)
+    result = np.ones(length_index[-1] + 1 if len(kinds) else 0)
+    varies = (kinds == "numbers") & (highest > lowest)
+    result[length_index[varies]] = deviation[varies]
+    return result
+
+
 def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]:
     """The columns as a tuple. Raises ValueError unless their kinds are valid and their widths add
     up to `width`."""
@@ -92,11 +105,13 @@ class Mixed(Operators):
 
     The distance of numbers is their difference. Two different categories have the distance 1, and
     so do two fingerprints without a common bit.
+
+    lengthscale  [L], one for each numeric column, category and fingerprint, in the order of the
+                 columns
+    columns      the kinds of the inputs, from left to right
     """
 
-    # [L], one for each numeric column, category and fingerprint, in the order of the columns
     lengthscale: ArrayLike
-    # the kinds of the inputs, from left to right
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)
 
     def gram(self, x: Array, y: Array) -> Array:

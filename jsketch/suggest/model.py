@@ -55,15 +55,16 @@ SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, as are BATCH_KEY and othe
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
-# one search starts from each of these lengthscales, in units of sqrt(L), where L is the number of
-# lengthscales
-START_FACTORS = (0.5, 2.0)
-# The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
-# distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on
-# seeds that no reported result uses (experiments/pools/README.md).
+# The unit of a lengthscale is sqrt(L) times the `spread` of its column: it grows with the number L
+# of lengthscales, as distances do (Hvarfner, Hellsten, Nardi. ICML 2024), and does not depend on
+# where the ends of a column are. In units of the range, the lengthscales of numbers would be
+# several times as long as the distances between candidates, most of all in a mixture, most of whose
+# parts are near 0. Few values would then fit a plane, whose largest values are at the corners. The
+# priors were chosen on seeds that no reported result uses (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
+START_FACTORS = (0.5, 2.0)  # one search starts from each of these lengthscales, in their unit
 MIN_NOISE = 1e-5  # smallest noise variance, and smallest hyperparameter of a given start
 LARGEST_LOSS = 1e10  # returned in place of a loss that is not finite
 
@@ -110,10 +111,16 @@ class _CachedKernel(NamedTuple):
         return self.kernel.gram_of(x, y, self.distances)
 
 
-def log_prior(theta: Hyperparameters) -> Array:
-    """Log of the prior density of the hyperparameters (not of their logarithms), []."""
-    root = math.sqrt(theta.lengthscale.shape[0])
-    total = LENGTHSCALE.log_density(theta.lengthscale / root).sum()
+def lengthscale_unit(library: Library) -> np.ndarray:
+    """The unit [L] of each lengthscale of a library: sqrt(L) times its spread."""
+    count = n_lengthscales(library.columns)
+    return math.sqrt(count) * (np.ones(count) if library.spread is None else library.spread)
+
+
+def log_prior(theta: Hyperparameters, unit: ArrayLike) -> Array:
+    """Log of the prior density of the hyperparameters (not of their logarithms), [], for the unit
+    [L] of the lengthscales."""
+    total = LENGTHSCALE.log_density(theta.lengthscale / unit).sum()
     return total + OUTPUTSCALE.log_density(theta.outputscale) + NOISE.log_density(theta.noise)
 
 
@@ -122,40 +129,40 @@ def log_posterior(
     distances: list[Array],
     data: regression.Data,
     theta: Hyperparameters,
+    unit: ArrayLike,
     error_variances: ArrayLike = 0.0,
 ) -> Array:
     """The scalar log(likelihood * prior) at these hyperparameters. `distances` are the results of
-    `Mixed.fingerprint_distances`; `error_variances` [N] are added to the noise variance."""
+    `Mixed.fingerprint_distances`; `unit` [L] is the `lengthscale_unit`; `error_variances` [N] are
+    added to the noise variance."""
     if isinstance(kernel, Mixed):
         kernel = _CachedKernel(replace(kernel, lengthscale=theta.lengthscale), distances)
     # `Mixed` divides its inputs by the lengthscales itself, and a kernel matrix has none
     ones = jnp.ones(data.u.shape[1], data.u.dtype)
     numbers = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
-    return regression.log_marginal_likelihood(kernel, numbers, data) + log_prior(theta)
+    return regression.log_marginal_likelihood(kernel, numbers, data) + log_prior(theta, unit)
 
 
 def _fit_hyperparameters(
     kernel: Any,
     data: regression.Data,
+    unit: np.ndarray,
     fixed_lengthscale: np.ndarray | None,
     error_variances: ArrayLike,
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or the result of one search
-    from `start`. `fixed_lengthscale` [L], if given, is not fitted."""
+    from `start`. `unit` [L] is that of the lengthscales. `fixed_lengthscale` [L], if given, is not
+    fitted."""
     dtype, is_fixed = data.u.dtype, fixed_lengthscale is not None
     fixed_array = jnp.asarray(fixed_lengthscale, dtype) if is_fixed else None
     distances = _fingerprint_distances(kernel, data.u)
-    error_variances = jnp.asarray(error_variances, dtype)
+    error_variances, unit_array = jnp.asarray(error_variances, dtype), jnp.asarray(unit, dtype)
     # a point of the search: log(outputscale), log(noise variance - floor), log(lengthscales); the
     # starts ignore the floor
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
     if not is_fixed:
-        count = n_lengthscales(kernel.columns)
-        root = math.sqrt(count)
-        starts = [
-            np.append(starts[0], [math.log(factor * root)] * count) for factor in START_FACTORS
-        ]
+        starts = [np.append(starts[0], np.log(factor * unit)) for factor in START_FACTORS]
     steps = STEPS
     if start is not None:
         steps = REFIT_STEPS
@@ -166,9 +173,8 @@ def _fit_hyperparameters(
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best_point, lowest_loss
-        value, gradient = _loss(
-            jnp.asarray(point, dtype), kernel, distances, data, fixed_array, error_variances
-        )
+        arrays = fixed_array, unit_array, error_variances
+        value, gradient = _loss(jnp.asarray(point, dtype), kernel, distances, data, *arrays)
         value, gradient = float(value), np.asarray(gradient, float)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return LARGEST_LOSS, np.zeros_like(point)
@@ -201,10 +207,11 @@ def _loss(
     distances: list[Array],
     data: regression.Data,
     fixed_lengthscale: Array | None,
+    unit: Array,
     error_variances: Array,
 ) -> Array:
     theta = _hyperparameters_at(jnp, point, fixed_lengthscale)
-    return -log_posterior(kernel, distances, data, theta, error_variances)
+    return -log_posterior(kernel, distances, data, theta, unit, error_variances)
 
 
 @struct.checked_names
@@ -252,19 +259,19 @@ def fit_data(
 ) -> Model:
     """`fit` for checked arrays. `start` is None or a model of fewer values. If `start` is fitted,
     one short search (REFIT_STEPS) starts from its hyperparameters."""
-    library, count = data.library, n_lengthscales(data.library.columns)
-    if count == 0:  # the library has a kernel matrix
+    library = data.library
+    unit = lengthscale_unit(library)
+    if len(unit) == 0:  # the library has a kernel matrix
         if lengthscale is not None:
             raise ValueError("a kernel matrix has no lengthscale: leave lengthscale out.")
         lengthscale = np.ones(0)
-    fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
+    fixed = None if lengthscale is None else _check_lengthscales(len(unit), lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     if limits is None:
         limits = (outlier_limit(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
-    # the prior median of the lengthscales
-    median = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
-    start_lengthscale = median if fixed is None else fixed
+    prior_median = np.exp(LENGTHSCALE.location) * unit
+    start_lengthscale = prior_median if fixed is None else fixed
     kernel = kernel_of(library, start_lengthscale)
     if len(values) < MIN_VALUES or weighted_moments(values, 0 * values, arms).deviation == 0:
         centre = float(values[0]) if len(values) else 0.0
@@ -289,7 +296,8 @@ def fit_data(
     if start is not None and start.fitted:
         outputscale = (start.scale / deviation) ** 2
         theta = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
-    lengthscale, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, theta)
+    options = unit, fixed, variances, theta
+    lengthscale, outputscale, noise = _fit_hyperparameters(kernel, padded, *options)
     scale, ratio = deviation * float(outputscale) ** 0.5, float(noise / outputscale)
     model = Model(np.asarray(lengthscale, float), ratio, scale, centre, fitted=True, limits=limits)
     if is_exact or data.errors.any():

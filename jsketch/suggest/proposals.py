@@ -29,7 +29,7 @@ from jsketch.box.space import SIDE, Category, Space
 from jsketch.suggest.acquisitions import ExpectedImprovement
 from jsketch.suggest.batch import suggest
 from jsketch.suggest.data import Library, check_data, power_of_two
-from jsketch.suggest.mixed import Columns
+from jsketch.suggest.mixed import Columns, spread
 from jsketch.suggest.model import Model, fit_data
 
 CANDIDATES = 1024  # smallest number of candidates of a space in a round
@@ -67,7 +67,7 @@ class SpaceDomain:
         """`count` initial points, or fewer if some of them coincide."""
         d = len(self.columns)
         order = random.permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
-        points = self._centre((order + random.random((count, d))) / count)
+        points = self.centre((order + random.random((count, d))) / count)
         return points[np.sort(self._first_rows(points))]
 
     def draw(
@@ -89,7 +89,7 @@ class SpaceDomain:
             moved = np.where(is_category, new_points[:n_copies], moved)
             is_changed = random.random(origin.shape) < CHANGE_PROBABILITY
             new_points[:n_copies] = np.where(is_changed, moved, origin)
-        points = np.concatenate([points.reshape(-1, shape[1]), self._centre(new_points)])
+        points = np.concatenate([points.reshape(-1, shape[1]), self.centre(new_points)])
         repeated_rows = np.setdiff1d(np.arange(n_candidates), self._first_rows(points))
         return CandidateSet(self._library(points), points, repeated_rows)
 
@@ -107,7 +107,7 @@ class SpaceDomain:
 
     def point(self, values: dict[str, Any]) -> np.ndarray:
         """The point of these hyperparameters, {name: value}."""
-        return self._centre(self.space.encode(values)[None] / SIDE)[0]
+        return self.centre(self.space.encode(values)[None] / SIDE)[0]
 
     def _first_rows(self, points: np.ndarray) -> np.ndarray:
         """The first row of each candidate among the points."""
@@ -117,7 +117,7 @@ class SpaceDomain:
                 column[:] = [h.decode(unit) for unit in column]
         return np.unique(points, axis=0, return_index=True)[1]
 
-    def _centre(self, points: np.ndarray) -> np.ndarray:
+    def centre(self, points: np.ndarray) -> np.ndarray:
         """Points with integers and categories in the middle of their intervals."""
         points = points.copy()
         for column, hyperparameter in zip(points.T, self.space.hyperparameters, strict=True):
@@ -239,7 +239,8 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
                 )
             features.append(np.eye(len(unique))[levels])
             columns.append(Columns("category", len(unique)))
-    return _library_of_parts(features, tuple(columns))
+    result = _library_of_parts(features, tuple(columns))
+    return result._replace(spread=spread(result.features, result.columns))
 
 
 def _scalar(value: Any) -> Any:

@@ -18,11 +18,19 @@ from typing import Any
 import numpy as np
 
 from jsketch import checks, struct
+from jsketch.box import Parametric
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, lock_files, run_file
 from jsketch.show import html_table, short_repr
 from jsketch.suggest.data import LARGEST_VALUE
-from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
+from jsketch.suggest.own_model import FittedLaw, LawProposer
+from jsketch.suggest.proposals import (
+    Domain,
+    Proposer,
+    SpaceDomain,
+    domain_of,
+    n_initial_points,
+)
 from jsketch.warn import warn
 
 RUN_KIND = "jsketch tuning"  # the kind of run in the first line of its file
@@ -53,6 +61,7 @@ class Result:
 
     evaluations: tuple[Evaluation, ...]
     maximized: bool = False
+    law: FittedLaw | None = None  # the fitted law of a run with `model`
 
     @property
     def values(self) -> np.ndarray:
@@ -132,6 +141,7 @@ def minimize(
     checkpoint: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: bool = True,
+    model: Parametric | None = None,
 ) -> Result:
     """Minimizes a function over a space of hyperparameters, or over the elements of a list.
 
@@ -159,6 +169,9 @@ def minimize(
                  new file if the values of f change
     seed         int; the same seed and batch give the same run if f returns the same values
     progress     whether a line is printed to stderr for every better value
+    model        a `box.Parametric` whose inputs have the names of the space, if the form of f is
+                 known: it replaces the Gaussian process (`box.ModelGOUCB`), and `Result.law` has
+                 the fitted parameters. A point may then be evaluated again
 
     Returns a `Result` with best, best_value, to_frame() and plot(). Warns and ends early if the
     space has no further point. An exception that ends the run has the finished evaluations in its
@@ -172,7 +185,7 @@ def minimize(
         space = Space(x=(-2.0, 2.0), n=(1, 5, int))
         minimize(lambda x, n: (x - 1) ** 2 + abs(n - 3), space, evaluations=30).best
     """
-    options = batch, workers, catch, checkpoint, seed, progress
+    options = batch, workers, catch, checkpoint, seed, progress, model
     return _search(f, space, evaluations, *options, maximized=False)
 
 
@@ -188,9 +201,10 @@ def maximize(
     checkpoint: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: bool = True,
+    model: Parametric | None = None,
 ) -> Result:
     """Maximizes a function, with the arguments of `minimize`."""
-    options = batch, workers, catch, checkpoint, seed, progress
+    options = batch, workers, catch, checkpoint, seed, progress, model
     return _search(f, space, evaluations, *options, maximized=True)
 
 
@@ -204,6 +218,7 @@ def _search(
     checkpoint: Any,
     seed: int,
     progress: bool,
+    model: Any,
     maximized: bool,
 ) -> Result:
     if not callable(f):
@@ -217,6 +232,8 @@ def _search(
     _check_arguments(f, space)
     if workers == "processes" and batch > 1 and not _is_importable(f):
         raise ValueError(f'workers="processes": define f by `def` in a file; {f!r} was given.')
+    if model is not None and not isinstance(domain, SpaceDomain):
+        raise ValueError("a model needs a Space, and a list of candidates was given.")
     n_initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
     file = None
     if checkpoint is not None:
@@ -226,7 +243,14 @@ def _search(
     run = _Run(evaluate, domain, maximized, evaluations, n_initial, file, progress)
     with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
-        proposer = Proposer(domain, seed, run.n_initial)
+        proposer: Proposer | LawProposer
+        if isinstance(domain, SpaceDomain) and model is not None:
+            sign = 1 if maximized else -1
+            # a run that is resumed may have more evaluations than it is now asked for
+            most = max(evaluations, len(run.evaluations) + batch)
+            proposer = LawProposer(domain, model, sign, seed, batch, most)
+        else:
+            proposer = Proposer(domain, seed, run.n_initial)
         try:
             run.evaluate_pending(executor)  # the rest of an interrupted batch
             while len(run.evaluations) < evaluations:
@@ -245,6 +269,10 @@ def _search(
             error.add_note("The finished evaluations are in the attribute `result` of this error.")
             raise
     result = run.result()
+    if isinstance(proposer, LawProposer):
+        larger_is_better = list(result.values if maximized else -result.values)
+        law = proposer.fitted([e.point for e in result.evaluations], larger_is_better)
+        result = replace(result, law=law)
     if np.isnan(result.values).all():
         cause = str(result.evaluations[-1].error).removesuffix(".")
         warn(f"all evaluations failed; the cause of the last one: {cause}.")

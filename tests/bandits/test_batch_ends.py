@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from small_problems import ARMS, ASK, KEY, Problem, assert_near, batch_of, bounds
 
-from jsketch.bandits import widths
+from jsketch import Arms, kernels
+from jsketch.bandits import BBKB, widths
 from jsketch.bandits.bbkb import REBUILD
 from jsketch.core import local_rule, posterior, working_set
 from jsketch.results import Result
+from jsketch.types import Evaluations
 
 EMBED = jax.jit(posterior.embed)
 
@@ -71,8 +73,8 @@ def test_a_nan_variance_ends_its_batch(strict):
 @pytest.mark.parametrize("chunks", [(1024, 32), (7, 2)], ids=["one_chunk", "chunks"])
 def test_local_bounds_of_all_arms_are_those_of_lemma_3(chunks, monkeypatch):
     """The bound of `guaranteed` sums squares of full or of embedded covariances, the larger sum."""
-    monkeypatch.setattr(local_rule, "ARMS", chunks[0])
-    monkeypatch.setattr(local_rule, "PICKS", chunks[1])
+    monkeypatch.setattr(local_rule, "BOUNDS_TOGETHER", chunks[0])
+    monkeypatch.setattr(local_rule, "TERMS_TOGETHER", chunks[1])
     program = jax.jit(local_bounds, static_argnums=6)
     n_different = 0
     for seed in range(16):
@@ -114,3 +116,13 @@ def test_a_dictionary_may_fill_its_capacity():
         if expected == Result.RUNNING:
             assert_near(new.posterior.mean, state.posterior.mean)
             assert_near(new.posterior.variance, state.posterior.variance)
+
+
+@pytest.mark.parametrize("rule", ["global", "global_local"])
+def test_with_a_ratio_of_one_a_batch_is_one_pull_of_an_arm_without_variance(rule):
+    """The linear kernel has no variance at zero, so that the bound of Lemma 1 stays 1."""
+    arms = Arms(jnp.asarray([[0.0], [-1.0], [-2.0]]))
+    bandit = BBKB(kernels.Linear(1.0), 0.01, ratio=1.0, rule=rule, max_batch=20)
+    data = Evaluations(jnp.asarray([1.0, 9.0, 9.0]), jnp.asarray([0.0, -9.0, -18.0]))
+    query = bandit.ask(bandit.init(arms, KEY, data=data), arms, KEY)
+    np.testing.assert_array_equal(query.index[query.mask], [0])

@@ -45,8 +45,8 @@ def oracle_picks(bandit, state, p, pending, n_picks, free=None):
 @pytest.fixture(params=[(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
     """The compiled `ask`, with one large working set or with several small ones."""
-    monkeypatch.setattr(conditioned, "SIZE", request.param[0])
-    monkeypatch.setattr(conditioned, "PICKS", request.param[1])
+    monkeypatch.setattr(conditioned, "CONDITIONED_ARMS", request.param[0])
+    monkeypatch.setattr(conditioned, "ROWS_TOGETHER", request.param[1])
     return jax.jit(lambda bandit, state, x: bandit.ask(state, Arms(x), KEY))
 
 

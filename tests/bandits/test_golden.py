@@ -15,7 +15,7 @@ from small_problems import ASK, INIT, KEY
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB, Draw, widths
-from jsketch.bandits.bbkb import Evidence
+from jsketch.bandits.bbkb import SketchedEvidence
 from jsketch.core import posterior
 
 HERE = Path(__file__).parents[1]
@@ -148,7 +148,7 @@ def test_widths_are_those_of_the_authors(golden, rule):
         bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, bandit.ratio
     )
     information = jnp.stack([before + increment, before + increment])
-    evidence = Evidence(bandit, state.replace(information=information), golden.arms)
+    evidence = SketchedEvidence(bandit, state.replace(information=information), golden.arms)
     close(widths.bbkb_code(evidence, confidence), d[f"{rule}_beta_after"], 1e-6)
     # before the first batch the authors' width is BKB's
     close(widths.bkb_code(evidence, confidence), d[f"{rule}_beta_before"], 1e-6)

@@ -291,8 +291,8 @@ def oracle_batch(p, width, ratio, most):
 @pytest.fixture(params=[(16, 256), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
     """The compiled `ask`, with one working set or with several small ones."""
-    monkeypatch.setattr(working_set, "SIZE", request.param[0])
-    monkeypatch.setattr(working_set, "PICKS", request.param[1])
+    monkeypatch.setattr(working_set, "ARMS_OF_SET", request.param[0])
+    monkeypatch.setattr(working_set, "PICKS_OF_SET", request.param[1])
     return jax.jit(lambda bandit, state, arms: bandit.ask(state, arms, KEY))
 
 

@@ -25,7 +25,7 @@ def test_a_copy_of_the_template_beats_random_arms_on_the_printed_sweep(tmp_path,
     assert row(cases) == ConstantWidth(**cases.SKETCH)
     monkeypatch.setitem(methods.ALGORITHMS, "mine", row(methods))
     command = re.search(r"`scripts/sweep (--problem .*?)`", TEXT).group(1)
-    options, _ = sweep.parse(f"{command} --arms 300 --horizon 200 --seeds 2".split())
+    options = sweep.parse(f"{command} --arms 300 --horizon 200 --seeds 2".split())
     assert options.algorithm == "mine" and set(options.grid["beta"]) > {ConstantWidth.beta}
     sweep.run(Sweep(**vars(options) | dict(out=tmp_path, grid=dict(lengthscale=(1.0, 3.0)))))
     ratios = tidy.load(tmp_path).summary["final_regret_ratio"]

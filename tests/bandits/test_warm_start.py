@@ -191,3 +191,22 @@ def test_the_information_of_an_initial_design_does_not_depend_on_the_capacity():
     assert int(exceeded.result) == Result.CAPACITY_EXCEEDED
     assert float(large.information[0]) > 1
     chex.assert_trees_all_close(small, large, rtol=1e-12)
+
+
+def test_a_design_whose_evaluations_all_fail_is_not_asked_again():
+    arms = Arms(jnp.asarray(SQUARE[:60]))
+    bandit = BBKB(kernels.Gaussian(0.5), 0.1, initial=np.arange(7), max_batch=8)
+    state = bandit.grow(bandit.init(arms, KEY), arms, 80)
+    query = ASK(bandit, state, arms, KEY)
+    np.testing.assert_array_equal(query.index[query.mask], np.arange(7))
+    state, _ = bandit.tell(state, arms, query, jnp.full(8, jnp.nan), KEY)
+    first = [ASK(bandit, state, arms, jax.random.key(seed)) for seed in range(5)]
+    assert all(int(query.size) == 1 for query in first)
+    assert len({int(query.index[0]) for query in first}) > 1
+
+
+def test_a_design_that_is_longer_than_the_horizon_is_refused():
+    problem = problems.finite_arms(SQUARE[:60], np.zeros(60), 0.1)
+    bandit = BBKB(kernels.Gaussian(0.5), 0.1, initial=np.arange(7))
+    with pytest.raises(ValueError, match="initial has 7 arms, and the horizon is 6"):
+        loops.run(bandit, problem, KEY, 6)

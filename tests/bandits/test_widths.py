@@ -13,7 +13,7 @@ from small_problems import ARMS, KEY, TELL
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, Draw, Extend, widths
-from jsketch.bandits.bbkb import Evidence
+from jsketch.bandits.bbkb import SketchedEvidence
 from jsketch.results import Result
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
@@ -133,7 +133,7 @@ def after_each_batch(bandit):
     arms = Arms(jnp.asarray(POINTS))
 
     def evidence_of(state):
-        evidence = Evidence(bandit, state, arms)
+        evidence = SketchedEvidence(bandit, state, arms)
         names = [f.name for f in fields(widths.Evidence)]
         return widths.Evidence(**{name: getattr(evidence, name) for name in names})
 

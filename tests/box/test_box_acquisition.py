@@ -67,7 +67,7 @@ def test_ei_and_pi_use_the_best_value_plus_the_margin_and_ucb_uses_the_width():
     def posterior_and_scores(u, y, mask, points):
         data = regression.standardized(u, y, mask)
         posterior = regression.condition(kernels.Gaussian(), numbers, data)
-        names = GPBandit.choices["acquisition"]
+        names = GPBandit.__dataclass_fields__["acquisition"].metadata["choices"]
         scores = {name: bandit.replace(acquisition=name).score(posterior)(points) for name in names}
         return regression.predict(posterior, points), scores
 

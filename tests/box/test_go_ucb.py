@@ -10,7 +10,7 @@ import pytest
 from small_problems import ASK, KEY, TELL
 
 from jsketch import loops
-from jsketch.box import GOUCB, BallAscent, GradientAscent, LocalGOUCB, Network, Parametric, history
+from jsketch.box import GOUCB, BallAscent, Functions, GradientAscent, LocalGOUCB, Network, history
 from jsketch.box import ball as balls
 from jsketch.box import model as models
 from jsketch.box.go_ucb.model import flatten
@@ -76,7 +76,7 @@ def test_the_network_is_that_of_the_paper():
 
 
 def test_parameters_may_be_any_pytree_and_the_output_a_vector_of_one():
-    model = Parametric(
+    model = Functions(
         lambda key, x: {"slope": jax.random.normal(key, x.shape, x.dtype), "level": jnp.ones(1)},
         lambda w, x: w["level"] + w["slope"] @ x,
     )
@@ -315,7 +315,7 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
         frequencies = jnp.arange(1.0, 5.0)
         return jnp.concatenate([jnp.sin(frequencies * x), jnp.cos(frequencies * x)])
 
-    linear = Parametric(lambda key, x: jnp.zeros(8, x.dtype), lambda w, x: w @ waves(x))
+    linear = Functions(lambda key, x: jnp.zeros(8, x.dtype), lambda w, x: w @ waves(x))
     schedule = balls.OFUL(norm_bound=float(jnp.linalg.norm(truth)), noise_std=0.0)
     lam, ascent = 0.1, BallAscent(starts=32, steps=100)
     options = dict(regularization=lam, initial=1, ascent=ascent, oracle=FIXED)
@@ -364,7 +364,7 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
     beta = 3 * lam * float(jnp.square(truth - w0).sum())
     schedule = jax.tree_util.Partial(lambda step: jnp.asarray(beta))
     options = dict(regularization=lam, initial=1, ascent=BallAscent(candidates=128), oracle=FIXED)
-    hill_from_w0 = Parametric(lambda key, x: w0, hill)
+    hill_from_w0 = Functions(lambda key, x: w0, hill)
     optimizer = GOUCB(model=hill_from_w0, schedule=schedule, **options)
     model, value = flat_model(optimizer, LINE), jax.vmap(partial(hill, truth))
     maximum = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
@@ -405,7 +405,7 @@ def test_the_ball_keeps_the_truth_under_noise():
     truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])
-    model = Parametric(
+    model = Functions(
         lambda key, x: low + (high - low) * jax.random.uniform(key, (2,), x.dtype),
         lambda w, x: jnp.sin(w[0] + 2 * w[1] * x[0]),
     )

@@ -10,7 +10,7 @@ import pytest
 from small_problems import ASK, KEY, TELL
 
 from jsketch import loops, problems
-from jsketch.box import GOUCB, BallAscent, GradientAscent, LocalGOUCB, Network, Parametric, history
+from jsketch.box import GOUCB, BallAscent, Functions, GradientAscent, LocalGOUCB, Network, history
 from jsketch.box import model as models
 from jsketch.box.go_ucb.model import flatten
 from jsketch.problems import boxes
@@ -89,7 +89,7 @@ def _minus_norm(w, x):
 
 
 TRUTH = jnp.array([0.7, 1.8])
-MINUS_NORM = Parametric(
+MINUS_NORM = Functions(
     lambda key, x: {"a": 1 + 0.3 * jax.random.uniform(key, x.shape, x.dtype)}, _minus_norm
 )
 WITH_MINUS_NORM = SMALL.replace(model=MINUS_NORM, reach=1.0, standardize=False)
@@ -153,7 +153,7 @@ def test_an_evaluation_without_a_finite_gradient_adds_no_row_to_eq_5():
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     """Either the model is NaN near all candidates, or the radius is NaN."""
-    not_finite = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
+    not_finite = Functions(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
     schedule = jax.tree_util.Partial(lambda step: jnp.where(step.t == 2, jnp.nan, jnp.zeros(())))
     for change in (dict(model=not_finite), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)

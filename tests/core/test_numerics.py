@@ -65,9 +65,12 @@ def test_products_over_the_slots_in_use(capacity, used):
     in_use = np.arange(capacity) < used
     columns = jnp.asarray(random.standard_normal((capacity, 3)) * in_use[:, None])
     gram = KERNEL.gram(x, points)
-    for block in (8, 64):
-        product = numerics.gram_product(KERNEL, x, points, columns, jnp.asarray(used), block)
-        np.testing.assert_allclose(product, gram @ columns, atol=1e-13)
+    product = numerics.gram_product(KERNEL, x, points, columns, jnp.asarray(used))
+    np.testing.assert_allclose(product, gram @ columns, atol=1e-13)
+    # what is below the diagonal, or in a block of unused columns, is not read
+    upper = np.triu(random.standard_normal((capacity, capacity))) * in_use
+    norms = numerics.squared_norms(gram, jnp.asarray(upper), jnp.asarray(used))
+    np.testing.assert_allclose(norms, np.square(gram @ upper).sum(1), atol=1e-13)
 
 
 @pytest.mark.parametrize("size", [1, 31, 33, 90])
@@ -105,6 +108,33 @@ def test_cholesky_factors(size):
     upper = numerics.upper_factor(jnp.asarray(matrix), 1e-12)
     np.testing.assert_array_equal(upper, np.triu(upper))
     np.testing.assert_allclose(upper @ upper.T, matrix, atol=1e-9)
+
+
+@pytest.mark.parametrize("used", [0, 1, 31, 32, 70, 80])
+def test_factors_of_the_rows_in_use(used):
+    """The other rows are zero outside the diagonal, alone and in a batch of runs."""
+    random, size = np.random.default_rng(used), 80
+    sizes = jnp.array([used, size - used], jnp.int32)
+    a = random.standard_normal((2, size, size))
+    in_use = np.arange(size) < np.asarray(sizes)[:, None]
+    matrices = (a @ a.transpose(0, 2, 1)) * in_use[:, :, None] * in_use[:, None, :] + np.eye(size)
+
+    def factors(matrix, used):
+        upper = numerics.upper_factor(matrix, 1e-12, used)
+        return *numerics.cholesky_inverse(matrix, used), upper
+
+    together = jax.jit(jax.vmap(factors))(jnp.asarray(matrices), sizes)
+    for i, (matrix, n) in enumerate(zip(matrices, np.asarray(sizes), strict=True)):
+        inside, true_lower = np.s_[:n, :n], np.linalg.cholesky(matrix[:n, :n])
+        alone = jax.jit(factors)(jnp.asarray(matrix), sizes[i])
+        for results in (alone, [leaf[i] for leaf in together]):
+            lower, inverse, upper = (np.asarray(leaf) for leaf in results)
+            np.testing.assert_allclose(lower[inside], true_lower, atol=1e-9)
+            np.testing.assert_allclose(inverse[inside], np.linalg.inv(true_lower), atol=1e-9)
+            np.testing.assert_allclose((upper @ upper.T)[inside], matrix[inside], atol=1e-9)
+            for leaf in (lower, inverse, upper):
+                rest = leaf - np.diag(np.diag(leaf))
+                assert not rest[n:].any() and not rest[:, n:].any()
 
 
 def test_a_pivot_below_the_least_one_is_replaced():

@@ -110,7 +110,7 @@ STATES = [
         first(1000),
         "state.posterior.pulled has the value 1000, which is not the number of one of 12 arms",
     ),
-    (run, ("state", "due"), np.asarray(3, np.int32), "state.due has the value 3, which is above 2"),
+    (run, ("state", "due"), np.asarray(4, np.int32), "state.due has the value 4, which is above 3"),
     (run, ("state", "due"), np.asarray(-1, np.int32), "state.due has the value -1"),
     (run, ("result",), np.asarray(4, np.int32), "entry result has the value 4, which is above 3"),
     (

@@ -187,6 +187,7 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
             dict(state=exact_run, algorithm=GPUCB(KERNEL), domain=FEWER),
             "other arms: it has 12 arms",
         ),
+        (dict(state=resumed_run, domain=Arms(2 * ARMS.features)), "features have changed"),
         (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are tuple"),
         (dict(state=resumed_run, algorithm=GPUCB(KERNEL)), "the states of GPUCB are ExactState"),
         (uniform | dict(state=box_run, domain=moved), "another box"),
@@ -199,6 +200,15 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         arguments = dict(algorithm=FIXED, domain=ARMS, key=KEY, horizon=14) | change
         with pytest.raises(ValueError, match=words):
             loops.drive(objective=pytest.fail, **arguments)
+
+
+def test_run_refuses_the_state_of_other_arms():
+    problem = problems.finite_arms(ARMS.features, np.zeros(12), 0.1)
+    moved = problems.finite_arms(2 * ARMS.features, np.zeros(12), 0.1)
+    state = loops.drive(FIXED, np.sin, ARMS, KEY, 5).state
+    assert loops.run(FIXED, problem, KEY, 2, states=[state]).trace.arm.shape == (2,)
+    with pytest.raises(ValueError, match="features have changed"):
+        loops.run(FIXED, moved, KEY, 2, states=[state])
 
 
 def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):

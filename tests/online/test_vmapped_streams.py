@@ -8,7 +8,7 @@ from jax.extend import core
 from small_problems import walk
 from test_online import CASES, VARIANTS, examples
 
-from jsketch import kernels, loops, online
+from jsketch import kernels, loops, numerics, online
 from jsketch.results import Result
 from jsketch.sketch.kors import Sampling
 
@@ -63,7 +63,9 @@ def test_a_limit_of_zero_changes_nothing(name):
         t += int(done)
 
 
-def test_no_step_of_vmapped_streams_chooses_between_whole_states():
+def test_no_step_of_vmapped_streams_chooses_between_whole_states(monkeypatch):
+    """On an accelerator, where all streams are computed together."""
+    monkeypatch.setattr(numerics, "on_accelerator", lambda: True)
     inputs = streams()
     program = jax.make_jaxpr(jax.vmap(run_stream))(*inputs)
     shape = (len(SEEDS), FORECASTER.capacity, FORECASTER.capacity)

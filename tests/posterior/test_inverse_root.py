@@ -111,7 +111,7 @@ def test_loops_over_runs_end_with_the_last_one():
             return carry[0] + live.astype(jnp.int32), jnp.where(live, 2 * carry[1], carry[1])
 
         start = jnp.zeros((), jnp.int32), jnp.ones(())
-        return numerics.while_any(goes_on, step, start)[1], numerics.most(n)
+        return numerics.while_any(goes_on, step, start)[1], numerics.trip_count(n)
 
     counts = jnp.array([0, 3, 5], jnp.int32)
     values, most = jax.jit(jax.vmap(doubled))(counts)

@@ -12,7 +12,7 @@ from small_problems import INIT, KEY, SCORES, WIDTH, assert_near, random_problem
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB
 from jsketch.core import dictionary, posterior
-from jsketch.posterior import exact
+from jsketch.posterior import effective_dimension, exact
 
 RESIDUAL_SUM = jax.jit(posterior.residual_sum)
 
@@ -152,3 +152,18 @@ def test_a_draw_takes_each_arm_with_its_probability():
     draws = jax.vmap(dictionary.draw, (0, None))(jax.random.split(KEY, 4000), probability)
     p, frequency = np.asarray(probability), np.asarray(draws).mean(0)
     assert (np.abs(frequency - p) <= 4.5 * np.sqrt(p * (1 - p) / 4000)).all()
+
+
+def test_the_effective_dimension_is_the_sum_of_the_variances_of_the_evaluations():
+    """THEORY 1.3 (BKB eq. 5), with arms that are pulled several times and arms without a pull."""
+    for p in random_problems()[:5]:
+        repeated = np.repeat(np.arange(len(p.x)), p.counts.astype(int))
+        gram = p.gram[np.ix_(repeated, repeated)]
+        inverse = np.linalg.inv(gram + p.lam * np.eye(len(repeated)))
+        d_eff = effective_dimension(p.kernel, jnp.asarray(p.x), p.lam, jnp.asarray(p.counts))
+        assert_near(d_eff, np.trace(gram @ inverse), 1e-8)
+        explained = np.einsum("ij,jk,ik->i", gram, inverse, gram)
+        assert_near(d_eff, (1 - explained).sum() / p.lam, 1e-8)
+    # without counts each point is evaluated once
+    points = jnp.eye(3)
+    assert_near(effective_dimension(kernels.Linear(), points, 0.5), 2.0, 1e-12)

@@ -31,7 +31,7 @@ def posterior(chance=False, budget=None):
 
 
 @pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, budget=6.6)])
-@pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
+@pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance", "reduction"])
 def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
     """In a score, a failure has the value WORST. Costs divide a score."""
     acquisition = dict(
@@ -39,6 +39,7 @@ def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
         greedy=acquisitions.UCB(0.0),
         ei=acquisitions.ExpectedImprovement(),
         variance=acquisitions.LargestVariance(),
+        reduction=acquisitions.VarianceReduction(),
     )[name]
     if "budget" in terms and not hasattr(acquisition, "per_cost"):
         return
@@ -49,11 +50,14 @@ def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
         std = np.sqrt(np.diagonal(covariance))
         z = (MEAN - best) / std
         gain = (MEAN - best) * stats.norm.cdf(z) + std * stats.norm.pdf(z)
+        # how much an evaluation lowers the mean variance of the free candidates
+        explained = np.square(covariance[IS_FREE]).mean(0) / (std**2 + RATIO)
         score = dict(
             ucb=chance * (MEAN + 1.3 * std) + (1 - chance) * WORST,
             greedy=chance * MEAN + (1 - chance) * WORST,
             ei=chance * gain / divisor,
             variance=chance * std**2 / divisor,
+            reduction=chance * explained / divisor,
         )[name]
         allowed = IS_FREE & ~np.isin(np.arange(K), picks)
         allowed &= total_cost + PRICE <= terms.get("budget", np.inf)
@@ -67,6 +71,21 @@ def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
         best, total_cost = max(best, MEAN[arm]), total_cost + PRICE[arm]
     assert (-1 in picks) == ("budget" in terms)
     assert choose(acquisition, posterior(**terms), KEY).tolist() == picks
+
+
+def test_a_design_is_chosen_from_a_random_part_of_the_candidates(monkeypatch):
+    """The picks are the best of that part, which depends on the key."""
+    monkeypatch.setattr(acquisitions, "MIN_POOL", 1)
+    monkeypatch.setattr(acquisitions, "POOL_FACTOR", 3)
+    reduction = np.square(COVARIANCE[IS_FREE]).mean(0) / (np.diagonal(COVARIANCE) + RATIO)
+    keys = jax.random.split(KEY, 300)
+    pick = jax.vmap(lambda key: acquisitions.VarianceReduction().choose(posterior(), 1, key)[0])
+    picks = np.bincount(np.asarray(pick(keys)), minlength=K)
+    order = [row for row in np.argsort(-reduction) if IS_FREE[row]]
+    # of the 10 sets of 3 of the 5 free candidates, 6, 3 and 1 have the best, second, third at best
+    expected = np.array([0.6, 0.3, 0.1, 0, 0])
+    np.testing.assert_allclose(picks[order] / len(keys), expected, atol=0.1)
+    assert picks[order[3:]].sum() == picks[2] == 0
 
 
 def test_picks_are_as_frequent_as_candidates_are_best_in_draws():

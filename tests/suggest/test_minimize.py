@@ -316,9 +316,11 @@ def test_the_best_so_far_is_drawn():
 
 def test_without_a_success_there_is_no_best_value():
     failure, space = np.float32(-np.inf), Space(x=(0.0, 1.0))
-    with pytest.warns(UserWarning, match="all evaluations failed; .* last one: the value is None"):
+    words = "all evaluations failed; .* last one: the value is (None|-inf)"
+    with pytest.warns(UserWarning, match=words):
         result = minimize(lambda x: failure if x > 0.5 else None, space, 8, progress=False)
     assert [e.failed for e in result.evaluations] == [True] * 8
+    assert len({e.error for e in result.evaluations}) == 2
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         result.best  # noqa: B018
 

@@ -323,21 +323,77 @@ def test_another_round_compiles_nothing():
 
 def test_the_posterior_density_is_that_of_dense_matrices():
     """The density is a dense likelihood times the prior, with padding and with errors."""
-    errors = 0.1 * np.arange(32)
+    errors, unit = 0.1 * np.arange(32), np.array([0.5, 1.0, 2.0])
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
     observed_data = regression.standardized(*map(jnp.asarray, padded), jnp.arange(32) < 20)
 
     def density(logs):
         theta = model.Hyperparameters(jnp.exp(logs[2:]), jnp.exp(logs[0]), jnp.exp(logs[1]))
-        return model.log_posterior(kernel, [], observed_data, theta, errors)
+        return model.log_posterior(kernel, [], observed_data, theta, unit, errors)
 
     value = jax.jit(density)(np.log([2.0, 0.05, *LENGTHS]))
     gram = 2.0 * matern_52(LIBRARY[:20], LENGTHS) + np.diag(0.05 + errors[:20])
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     expected = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
-    prior = model.log_prior(model.Hyperparameters(LENGTHS, *map(jnp.asarray, (2.0, 0.05))))
+    theta = model.Hyperparameters(LENGTHS, *map(jnp.asarray, (2.0, 0.05)))
+    prior = model.log_prior(theta, unit)
     assert float(value - prior) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_prior_of_a_lengthscale_has_the_spread_of_its_column_as_its_unit():
+    """A few far candidates change the range of a number, and hardly its lengthscale. Categories and
+    columns that were not scaled have the spread 1."""
+    solvent, columns = np.eye(3)[np.arange(A) % 3], [Columns("numbers", 3), Columns("category", 3)]
+    table = np.hstack([LIBRARY, solvent])
+    scaled = library(table, columns)
+    np.testing.assert_allclose(scaled.spread, [*UNIT.std(0), 1.0])
+    lengths = fit(scaled, [], []).lengthscale
+    median = np.exp(model.LENGTHSCALE.location)
+    np.testing.assert_allclose(lengths, median * 2 * scaled.spread)  # L = 4
+    far = np.vstack([table, table[0] + np.array([0, 0, 40, 0, 0, 0])])
+    before = lengths * [*np.ptp(LIBRARY, axis=0), 1]  # in units of the candidates
+    after = fit(library(far, columns), [], []).lengthscale * [*np.ptp(far[:, :3], axis=0), 1]
+    np.testing.assert_allclose(after[[0, 1, 3]], before[[0, 1, 3]], rtol=0.05)
+    assert after[2] / before[2] < 0.5 * np.ptp(far[:, 2]) / np.ptp(LIBRARY[:, 2])
+    unscaled = library(table, columns, scaling=False)
+    assert unscaled.spread is None
+    np.testing.assert_allclose(fit(unscaled, [], []).lengthscale, 2 * median)
+
+
+def test_the_default_width_grows_with_the_number_of_values_for_numbers_only():
+    solvent, columns = np.eye(3)[np.arange(A) % 3], [Columns("numbers", 3), Columns("category", 3)]
+    libraries = (LIBRARY, None), (np.hstack([LIBRARY, solvent]), columns), (solvent, columns[1:])
+    for count, widths in ((2, (0.5, 0.875, 2)), (12, (1.2, 1.4, 2)), (20, (2, 2, 2))):
+        for (table, groups), width in zip(libraries, widths, strict=True):
+            arms = np.arange(count)
+            evaluations = data.check_data(table, groups, arms, TRUTH[arms], (), scaling=True)
+            assert batch.default_width(evaluations) == pytest.approx(width)
+    few = dict(arms=[0, 1, 2, 3], values=TRUTH[:4])
+    narrow = suggest_batch(**few, acquisition=acquisitions.UCB(0.5)).rows
+    assert suggest_batch(**few).rows.tolist() == narrow.tolist()
+
+
+def test_the_first_batch_represents_a_library_of_mixtures():
+    """The mean distance of the library to the first batch is smaller than to random batches, and
+    than to the pure components, which are farthest from each other. Equal values tell nothing."""
+    parts = np.indices((6,) * 4).reshape(4, -1).T
+    mixtures = parts[parts.sum(1) == 5] / 5
+    distances = np.linalg.norm(mixtures[:, None] - mixtures[None], axis=2)
+
+    pure = np.flatnonzero(mixtures.max(1) == 1)
+    for arms, values in (([], []), ([0, 9], [1.0, 1.0])):
+
+        def distance(rows, arms=arms):
+            return distances[[*arms, *rows]].min(0).mean()
+
+        random_rows = [np.random.default_rng(i).permutation(len(mixtures))[:5] for i in range(200)]
+        keys = map(jax.random.key, range(8))
+        designs = [suggest(mixtures, arms, values, batch=5, key=key).rows for key in keys]
+        assert len({tuple(rows) for rows in designs}) > 1
+        mean = np.mean([distance(rows) for rows in designs])
+        assert mean < np.mean([distance(rows) for rows in random_rows]) - 0.02
+        assert mean < distance(pure) - 0.05
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])

@@ -25,8 +25,8 @@ def test_runs_are_those_of_the_program_for_a_cpu(name, monkeypatch):
     """The working sets are so small that every batch needs several."""
     expected = runs(name)
     monkeypatch.setattr(numerics, "on_accelerator", lambda: True)
-    monkeypatch.setattr(working_set, "SIZE", 2)
-    monkeypatch.setattr(working_set, "PICKS", 3)
+    monkeypatch.setattr(working_set, "ARMS_OF_SET", 2)
+    monkeypatch.setattr(working_set, "PICKS_OF_SET", 3)
     accelerated = runs(name)
     chex.assert_trees_all_close(accelerated.trace, expected.trace, rtol=1e-9, atol=1e-12)
     means = [runs.state.posterior.mean for runs in (accelerated, expected)]

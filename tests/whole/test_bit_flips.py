@@ -84,7 +84,7 @@ def record(path):
     folder = path.parents[1]
     if not path.exists():
         values = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
-        outputs.Folder(folder, values, ["one"], False)._record(values)
+        outputs.Folder(folder, values, ["one"], False, {})._record(values)
     return outputs.read_record(folder)
 
 

@@ -9,11 +9,12 @@ from cases import CASES, HORIZON, features, problem
 from test_refusals import ARMS, KERNEL, KEY, ONES, QUERY, ROWS, TABLE, X, begin
 
 from jsketch import Arms, Query, checks, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SOFUL, TS, FixedBKB, Uniform, widths
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, SOFUL, TS, Extend, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
+from jsketch.online import PKAWV
 from jsketch.results import Result
-from jsketch.sketch import bless
+from jsketch.sketch import Taylor, bless
 from jsketch.types import Box
 
 BANDIT = BKB(KERNEL, capacity=6)
@@ -142,6 +143,86 @@ def test_a_traced_width_below_zero_is_flagged():
 
 
 # Ranges of numbers
+
+
+def test_a_run_with_a_traced_number_out_of_its_range_has_no_results():
+    """Each run has one invalid number. The others have the results that they have among valid
+    runs, bit for bit."""
+    kernel = kernels.Scaled(kernels.RationalQuadratic(np.ones(2), alpha=1.0), 1.0)
+    bandit = BBKB(kernel, capacity=6, max_batch=2, width=widths.Bayesian(1.0))
+    valid, structure = jax.tree.flatten(struct.numbers_in_dtype(bandit, float))
+    changes = [
+        dict(qbar=-1.0),
+        dict(qbar=np.nan),
+        dict(qbar=np.inf),
+        dict(noise_std=-1.0),
+        dict(norm_bound=-1.0),
+        dict(delta=1.0),
+        dict(delta=0.0),
+        dict(regularization=0.0),
+        dict(ratio=0.9),
+        dict(dictionary=Extend(-0.1)),
+        dict(width=widths.Bayesian(-1.0)),
+        dict(kernel=kernel.replace(variance=-1.0)),
+        dict(kernel=kernel.replace(kernel=kernel.kernel.replace(alpha=-1.0))),
+        dict(kernel=kernel.replace(kernel=kernel.kernel.replace(lengthscale=np.array([1, -1.0])))),
+    ]
+    # the bounds that are included are valid
+    changes += [dict(noise_std=0.0, norm_bound=0.0, ratio=1.0), {}]
+    n_invalid, n_runs = len(changes) - 2, len(changes)
+    given = [jax.tree.leaves(bandit.replace(**change)) for change in changes]
+    small = problems.finite_arms(X[:6], X[:6, 0], noise_std=0.1)
+    keys = jax.random.split(KEY, n_runs)
+
+    @jax.jit
+    @jax.vmap
+    def runs(leaves, key):
+        return loops.rollout(jax.tree.unflatten(structure, leaves), small, key, 4)
+
+    def results(leaves):
+        stacked = [jnp.stack([jnp.asarray(leaf, float) for leaf in column]) for column in leaves]
+        return runs(stacked, keys)
+
+    progress = results(zip(*given, strict=True))
+    assert progress.result.tolist() == [Result.NOT_FINITE] * n_invalid + [Result.RUNNING] * 2
+    assert progress.t.tolist() == [0] * n_invalid + [4] * 2
+    for column in (progress.trace.reward, progress.trace.regret, progress.trace.width):
+        assert np.isnan(column[:n_invalid]).all() and np.isfinite(column[n_invalid:]).all()
+    among_valid = results(zip(*([valid] * n_invalid + given[n_invalid:]), strict=True))
+    for one, other in zip(*map(jax.tree.leaves, (progress, among_valid)), strict=True):
+        np.testing.assert_array_equal(one[n_invalid:], other[n_invalid:])
+
+
+def test_a_stream_with_a_traced_number_out_of_its_range_has_no_forecasts():
+    @jax.jit
+    @jax.vmap
+    def passes(regularization):
+        forecaster = PKAWV(Taylor(2, 2), regularization)
+        state = forecaster.init(jnp.asarray(X[0]), KEY)
+        return loops.streams.stream(forecaster, state, jnp.asarray(X[:5]), jnp.ones(5), KEY)
+
+    run = passes(jnp.array([1.0, -1.0, jnp.nan, 2.0]))
+    assert run.result.tolist() == [Result.RUNNING, *[Result.NOT_FINITE] * 2, Result.RUNNING]
+    for column in (run.forecasts.prediction, run.forecasts.loss):
+        assert np.isnan(column[1:3]).all() and np.isfinite(column[::3]).all()
+
+
+def test_a_run_over_a_box_with_a_traced_number_out_of_its_range_has_no_results():
+    @struct.dataclass
+    class Rated(UniformBox):
+        rate: float = struct.number(1.0, above=0)
+
+    problem = problems.on_box(lambda x, key: x.sum(), Box(np.zeros(2), np.ones(2)))
+
+    @jax.jit
+    @jax.vmap
+    def runs(rate):
+        return loops.rollout(Rated(rate=rate), problem, KEY, 3)
+
+    run = runs(jnp.array([1.0, 0.0, jnp.nan, 2.0]))
+    assert run.t.tolist() == [3, 0, 0, 3]
+    for column in (run.x, run.y, run.best):
+        assert np.isnan(column[1:3]).all() and np.isfinite(column[::3]).all()
 
 
 def test_infinite_rewards_end_a_run():

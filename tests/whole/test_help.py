@@ -20,8 +20,7 @@ COMMANDS = {
     "demo": "experiments.demo",
     "fuzz": "tests/fuzz/main.py",
     "mutate": "tests/mutations/mutate.py",
-    "report": "experiments.report.main",
-    "reproduce": "experiments.reproduce.main",
+    "reproduce": "experiments.reproduce",
     "suggest": "jsketch.suggest.tables.main",
     "sweep": "experiments.sweep.main",
 }

@@ -9,9 +9,9 @@ from cases import CASES, OPTIMISERS, VARIANTS, features, problem
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS as FORECASTER_VARIANTS
 
-from jsketch import Arms, Box, kernels, loops, struct
+from jsketch import Arms, Box, kernels, loops, problems, struct
 from jsketch.bandits import BKB, PointBBKB
-from jsketch.box import GPBandit
+from jsketch.box import GPBandit, UniformBox
 from jsketch.box.gp.fit import Bounds
 from jsketch.contrib import CBBKB, EKUCB, KUCB, SharedEmbedding
 from jsketch.loops.runs import IMPRECISE
@@ -111,7 +111,8 @@ def test_forecasters_have_the_dtype_of_the_first_example(name):
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb", "go_ucb_local"])
 def test_optimisers_have_the_dtype_of_the_box(name, numbers):
-    """The posterior has the dtype of the box also if the kernel has Python numbers."""
+    """The posterior has the dtype of the box also if the kernel has Python numbers. The loops
+    convert numbers of NumPy."""
 
     def one_round(optimizer, box, y):
         state = optimizer.init(box, KEY, horizon=6)
@@ -119,7 +120,7 @@ def test_optimisers_have_the_dtype_of_the_box(name, numbers):
         values = []
         if isinstance(optimizer, GPBandit):
             posterior = optimizer.posterior(state)
-            names = GPBandit.choices["acquisition"]
+            names = GPBandit.__dataclass_fields__["acquisition"].metadata["choices"]
             scores = [optimizer.replace(acquisition=name).score(posterior) for name in names]
             values = [score(query.x) for score in scores]
         return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY), values
@@ -130,7 +131,27 @@ def test_optimisers_have_the_dtype_of_the_box(name, numbers):
         if hasattr(optimizer, "bounds"):
             optimizer = optimizer.replace(bounds=with_float64_numbers(Bounds()))
     box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
+    problem = problems.on_box(lambda x, key: x.sum(), box)
+    assert_all_float32(jax.eval_shape(lambda key: loops.rollout(optimizer, problem, key, 8), KEY))
+    if numbers == "of_numpy":
+        optimizer = struct.numbers_in_dtype(optimizer, jnp.float32)
     assert_all_float32(jax.eval_shape(one_round, optimizer, box, np.zeros(8)))
+
+
+def test_drive_converts_the_numbers_of_an_optimiser():
+    dtypes = []
+
+    @struct.dataclass
+    class Rated(UniformBox):
+        rate: float = struct.number(np.float64(1.0), above=0)
+
+        def ask(self, state, key, limit=None):
+            dtypes.append(jnp.result_type(self.rate))
+            return super().ask(state, key, limit)
+
+    box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
+    loops.drive(Rated(), lambda x: float(x.sum()), box, KEY, 2)
+    assert set(dtypes) == {jnp.dtype(jnp.float32)}
 
 
 def test_rounding_between_far_clusters_is_reported():

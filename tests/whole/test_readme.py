@@ -42,7 +42,7 @@ def blocks(text, language="python"):
 
 
 @pytest.mark.parametrize(
-    ("code", "printed"), [*blocks(README)], ids=["sweep", "run", "function", "stream"]
+    ("code", "printed"), [*blocks(README)], ids=["sweep", "run", "function", "law", "stream"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
     """The block has at most 12 lines of code. JAX's default configuration gives no warning."""

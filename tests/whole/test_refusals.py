@@ -19,7 +19,7 @@ from rows import check_refusals
 from test_evolution import CODES, NEIGHBOURS
 
 import jsketch
-from jsketch import Arms, Box, Query, checks, kernels, loops, online, problems, rollout, struct
+from jsketch import Arms, Box, Query, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
     BBKB,
     BKB,
@@ -44,7 +44,7 @@ from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GOUCB, BallAscent, GPBandit, LocalGOUCB, Turbo, UniformBox
 from jsketch.box import history as box_history
 from jsketch.box.go_ucb.ball import OFUL
-from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt, Parametric
+from jsketch.box.go_ucb.model import Functions, Gradient, LevenbergMarquardt
 from jsketch.box.gp.fit import Bounds, LogNormal, Prior
 from jsketch.contrib import (
     CBBKB,
@@ -202,11 +202,11 @@ def over_box(optimizer, box=BOX, horizon=9):
 
 
 def with_value(apply):
-    return GOUCB(model=Parametric(lambda key, x: jnp.ones(1), apply))
+    return GOUCB(model=Functions(lambda key, x: jnp.ones(1), apply))
 
 
 def with_parameters(w):
-    return GOUCB(model=Parametric(lambda key, x: w, lambda w, x: x.sum()))
+    return GOUCB(model=Functions(lambda key, x: w, lambda w, x: x.sum()))
 
 
 def init(value):
@@ -392,11 +392,7 @@ def test_numbers_out_of_their_range_are_refused(value):
     """-1 is in no range. `init` checks the numbers, because `vmap` needs arrays as fields."""
     if not hasattr(value, "init"):
         return
-    names = [
-        field.name
-        for field in dataclasses.fields(value)
-        if field.name in checks.RANGES or "range" in field.metadata
-    ]
+    names = [field.name for field in dataclasses.fields(value) if "range" in field.metadata]
     for name in names:
         with pytest.raises(ValueError, match=rf"{name} .*; -1"):
             init(value.replace(**{name: -1}))
@@ -405,11 +401,13 @@ def test_numbers_out_of_their_range_are_refused(value):
 
 @public
 def test_parts_and_sizes_of_another_kind_are_refused_at_construction(value):
-    parts = {*checks.COMPONENTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
+    parts = {"dictionary", "features", *(["width"] if hasattr(value, "norm_bound") else [])}
     names = [
         field.name
         for field in dataclasses.fields(value)
-        if field.name in parts or not field.metadata.get("pytree_node", True)
+        if field.name in parts
+        or "component" in field.metadata
+        or not field.metadata.get("pytree_node", True)
     ]
     assert names
     for name, wrong in itertools.product(names, ("wrong", dict)):
@@ -467,7 +465,7 @@ CALLS = {
         (lambda: begin(BKB(KERNEL), IMAGINARY), "floating point numbers"),
         (lambda: PointBBKB(KERNEL).init(2, KEY, "int32"), "dtype must be a floating dtype"),
         (lambda: PointBBKB(KERNEL, max_history=2 * LARGE).init(20, KEY), "max_history = 2,000,0"),
-        (lambda: traced_width(widths.soful_paper), "'shrunk', but the Evidence of this algorithm"),
+        (lambda: traced_width(widths.soful_paper), "'shrunk', but the SketchedEvidence of"),
         (lambda: widths.Formula(lambda e: 1.0), r"function of \(evidence, confidence\)"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
         (lambda: traced_width(widths.Formula(lambda e, c: e.count * X[0])), "one real number"),
@@ -635,12 +633,15 @@ CALLS = {
             lambda: over_box(GOUCB(ascent=3)),
             r"ascent must be GradientAscent\(\).*; 3 was",
         ),
-        (lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))), "delta is a probability"),
+        (
+            lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))),
+            "delta must be a finite number above 0 and below 1",
+        ),
         (lambda: over_box(GOUCB(oracle=LevenbergMarquardt(restarts=0))), "restarts must be an int"),
         (lambda: over_box(GOUCB(model=nn.Dense(2, param_dtype=float))), r"one number .*\(2,\)"),
         (lambda: over_box(with_parameters(jnp.ones(2, jnp.int32))), "floating point arrays"),
         (lambda: over_box(with_parameters(())), "floating point arrays, at least one"),
-        (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a flax module"),
+        (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a law"),
         (
             lambda: over_box(with_value(lambda w, x: w[0] if x[0] > 0 else 0)),
             "apply .*lax.cond",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +22,8 @@ from jsketch import (
     problems,
     scale,
     show,
-    struct,
     suggest,
+    types,
 )
 from jsketch.bandits import BBKB, BKB, Uniform
 from jsketch.online import PKAWV
@@ -141,25 +142,23 @@ def test_the_message_on_a_misspelled_argument_names_the_right_one(function):
 
 
 @pytest.mark.parametrize(
-    "package", [bandits, box, contrib, kernels, online, scale, suggest.acquisitions]
+    "package",
+    [
+        *(bandits, bandits.widths, box, contrib, kernels, loops, online, problems, scale, suggest),
+        *(suggest.acquisitions, types),
+    ],
+    ids=lambda package: package.__name__,
 )
 def test_help_documents_every_field(package):
+    """Each field has one entry, inherited ones included, in the order of the constructor."""
     names = getattr(package, "__all__", dir(package))
-    kinds = [kind for name in names if isinstance(kind := getattr(package, name), type)]
-    pytrees = [kind for kind in kinds if isinstance(vars(kind).get("__doc__"), struct._Docstring)]
+    kinds = {kind for name in names if isinstance(kind := getattr(package, name), type)}
+    pytrees = [
+        kind for kind in kinds if dataclasses.is_dataclass(kind) and hasattr(kind, "replace")
+    ]
     assert pytrees
     for kind in pytrees:
-        entries = struct._entries(kind.__doc__)
-        for field in dataclasses.fields(kind):
-            assert entries.get(field.name), f"{kind.__name__}.{field.name}"
-
-
-def test_fields_of_a_base_class_are_documented_by_its_comments():
-    help_of = inspect.getdoc(BBKB)
-    assert help_of.startswith("BBKB over finite arms")
-    lines = [line.split(maxsplit=1) for line in help_of.splitlines() if line[:1] != " "]
-    [ratio] = [line[1] for line in lines if line[:1] == ["ratio"]]
-    assert ratio.startswith("C >= 1, the factor by which a variance may shrink within a batch")
-    assert ["regularization", "lam, usually noise_std^2"] in lines
-    # the text of the class documents this field, and no second entry is added
-    assert inspect.getdoc(PKAWV).count("\npenalize_current ") == 1
+        fields = [field.name for field in dataclasses.fields(kind)]
+        rows = re.findall(r"^ {4}(\w+(?:, \w+)*) {2,}\S", kind.__doc__, re.M)
+        entries = [name for row in rows for name in row.split(", ") if name in fields]
+        assert entries == fields, kind.__name__

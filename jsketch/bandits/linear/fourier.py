@@ -50,7 +50,17 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
 
 @struct.dataclass
 class FourierUCB(FourierBandit):
-    """GP-UCB on random (the default) or quadrature Fourier features. A step costs O(A M + M^2)."""
+    """GP-UCB on random (the default) or quadrature Fourier features. A step costs O(A M + M^2).
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    scale           factor on the width
+    features        `RandomFourier` or `QuadratureFourier`, from `jsketch.sketch.fourier`
+    width           the confidence width, one of `bandits.widths`
+    """
 
 
 @struct.dataclass
@@ -61,11 +71,19 @@ class FourierTS(FourierBandit):
     Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and
     quadrature Fourier features. NeurIPS 2018, Algorithm 1. One draw of the M weights determines
     the sampled mean rewards of all arms.
+
+    kernel          a kernel of `jsketch.kernels`
+    regularization  lam, usually noise_std^2
+    noise_std       xi, standard deviation of the noise of a reward
+    norm_bound      F >= |f| in the RKHS
+    delta           failure probability; the papers use 1/T
+    scale           factor on the width
+    features        `QuadratureFourier` or `RandomFourier`, from `jsketch.sketch.fourier`
+    width           the factor on the standard deviations of a draw, one of `bandits.widths`; by
+                    default draws come from the Bayesian posterior
     """
 
-    features: Any = QuadratureFourier()  # or RandomFourier
-    # the factor on the standard deviations of a draw, one of `bandits.widths`; by default draws
-    # come from the Bayesian posterior
+    features: Any = QuadratureFourier()
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def sample(self, state: FeatureState, arms: Arms, key: PRNGKey) -> Array:

@@ -57,9 +57,17 @@ class SOFUL(LinearBandit):
     2019. The width `soful_paper` is that of Theorem 1; the default `gp_ucb_code` ignores discarded
     directions. A width is computed from a `widths.DirectionsEvidence`. A choice costs O(A m d) with
     UCB and O(A d) with TS, and an observation O(m^2 d + m^3).
+
+    regularization  lam, usually noise_std^2
+    noise_std       xi
+    norm_bound      F >= |theta|
+    delta           failure probability
+    scale           factor on the width
+    width           the confidence width, one of `bandits.widths`
+    size            m, the size of the sketch
+    form            "ucb": the scores are upper confidence bounds, "ts": Thompson samples
     """
 
-    # "ucb": the scores are upper confidence bounds, "ts": Thompson samples
     form: str = struct.choice("ucb", of=("ucb", "ts"))
 
     def init(
@@ -147,6 +155,14 @@ class CBRAP(FeatureBandit, LinearBandit):
 
     Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. As in the paper, the
     width assumes that the projected model is exact.
+
+    regularization  lam, usually noise_std^2
+    noise_std       xi
+    norm_bound      F >= |theta|
+    delta           failure probability
+    scale           factor on the width
+    width           the confidence width, one of `bandits.widths`
+    size            m, the size of the sketch
     """
 
     def init(

@@ -96,10 +96,10 @@ class BallAscent(struct.Settings):
     steps       int, steps of each ascent
     """
 
-    rate: ArrayLike = 0.05
-    candidates: int = struct.field(pytree_node=False, default=256)
-    starts: int = struct.field(pytree_node=False, default=16)
-    steps: int = struct.field(pytree_node=False, default=60)
+    rate: ArrayLike = struct.number(0.05, above=0)
+    candidates: int = struct.size(256)
+    starts: int = struct.size(16)
+    steps: int = struct.size(60)
 
     def __post_init__(self) -> None:
         super().__post_init__()

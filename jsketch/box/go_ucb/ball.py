@@ -32,12 +32,18 @@ class Displacement(NamedTuple):
 
 @struct.dataclass
 class Ellipsoid:
-    """The matrix Sigma with its factors."""
+    """The matrix Sigma with its factors.
 
-    rows: Array  # [N, d_w], A = G / sqrt(lam)
-    inverse: Array  # [N, N], L^-1
-    regularization: Array  # [], lam
-    logdet: Array  # [], logdet(Sigma / lam)
+    rows            [N, d_w], A = G / sqrt(lam)
+    inverse         [N, N], L^-1
+    regularization  [], lam
+    logdet          [], logdet(Sigma / lam)
+    """
+
+    rows: Array
+    inverse: Array
+    regularization: Array
+    logdet: Array
 
     def solve_dual(self, u: Array) -> Array:
         """(lam I + G G^T)^-1 u = (L L^T)^-1 u / lam for u [N]; at u = A v it is A Sigma^-1 v."""
@@ -86,11 +92,16 @@ class Step(NamedTuple):
 @struct.dataclass
 class OFUL(struct.Settings):
     """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2 of a linear model
-    with a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2)."""
+    with a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2).
 
-    norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
-    noise_std: ArrayLike = 0.01  # sigma, in units of y
-    delta: ArrayLike = 0.1
+    norm_bound  b, a bound on |w0 - w*|, for standardized values
+    noise_std   sigma, in units of y
+    delta       failure probability
+    """
+
+    norm_bound: ArrayLike = struct.number(1.0, at_least=0)
+    noise_std: ArrayLike = struct.number(0.01, at_least=0)
+    delta: ArrayLike = struct.number(0.1, above=0, below=1)
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -102,9 +113,12 @@ class OFUL(struct.Settings):
 @struct.dataclass
 class Printed(struct.Settings):
     """beta_t = d_w^3 F^4 t / T of Appendix D.1. At F = 1 the ball is so large that it constrains
-    nothing (THEORY 8.2)."""
+    nothing (THEORY 8.2).
 
-    range_bound: ArrayLike = 1.0  # F >= |f|, for which the paper gives no number
+    range_bound  F >= |f|, for which the paper gives no number
+    """
+
+    range_bound: ArrayLike = struct.number(1.0, above=0)
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -115,11 +129,16 @@ class Printed(struct.Settings):
 @struct.dataclass
 class Theory(struct.Settings):
     """beta_t = c (d_w sigma^2 + d_w^3 / mu^2 + d_w^3 t / (mu^2 T)), all terms of eq. 7; `Printed`
-    has only the last term (THEORY 8.2). The paper gives the order and does not specify c."""
+    has only the last term (THEORY 8.2). The paper gives the order and does not specify c.
 
-    convexity: ArrayLike = 1.0  # mu, of the expected loss around w*, for standardized values
-    noise_std: ArrayLike = 0.01  # sigma, in units of y
-    factor: ArrayLike = 1.0  # c, the constants and the logarithms of T and 1/delta
+    convexity  mu, of the expected loss around w*, for standardized values
+    noise_std  sigma, in units of y
+    factor     c, the constants and the logarithms of T and 1/delta
+    """
+
+    convexity: ArrayLike = struct.number(1.0, above=0)
+    noise_std: ArrayLike = struct.number(0.01, at_least=0)
+    factor: ArrayLike = struct.number(1.0, above=0)
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -137,11 +156,16 @@ def printed_regularization(horizon: int) -> float:
 
 @struct.dataclass
 class Ball:
-    """Ball_t of eq. 6: |w - w_t|_Sigma^2 <= beta."""
+    """Ball_t of eq. 6: |w - w_t|_Sigma^2 <= beta.
+
+    sigma   the `Ellipsoid` of Sigma_t
+    centre  [d_w], w_t
+    beta    []
+    """
 
     sigma: Ellipsoid
-    centre: Array  # [d_w], w_t
-    beta: Array  # []
+    centre: Array
+    beta: Array
 
     def excess(self, v: Array, image: Array | None = None) -> Array:
         """The number [] by which v = w - w_t [d_w] is divided so that w lies in the ball; 1 if it

@@ -23,7 +23,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.box import history
 from jsketch.box.go_ucb import model as models
 from jsketch.box.go_ucb.ascents import Maximum, Region, ascent_keys, best_pair
@@ -82,9 +82,9 @@ class GradientAscent(struct.Settings):
                and w_t
     """
 
-    rate: ArrayLike = 1e-4
-    steps: int = struct.field(pytree_node=False, default=2000)
-    from_best: bool = struct.field(pytree_node=False, default=True)
+    rate: ArrayLike = struct.number(1e-4, above=0)
+    steps: int = struct.size(2000)
+    from_best: bool = struct.choice(True)
 
     def maximise(self, model: FlatModel, ball: Ball, region: Region, key: PRNGKey) -> Maximum:
         """The best pair (x, w) of the ascent."""
@@ -168,12 +168,14 @@ class GOUCB(struct.Settings):
         run(GOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
     """
 
-    schedule: Any = Printed()
-    oracle: Any = Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1)
-    regularization: ArrayLike | None = None
+    schedule: Any = struct.component(components.SCHEDULE, default=Printed())
+    oracle: Any = struct.component(
+        components.ORACLE, default=Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1)
+    )
+    regularization: ArrayLike | None = struct.number(None, above=0)
     ascent: Any = GradientAscent()
-    model: Any = struct.field(pytree_node=False, default=Network())
-    initial: int = struct.field(pytree_node=False, default=8)
+    model: Any = struct.component(components.MODEL, pytree_node=False, default=Network())
+    initial: int = struct.size(8, at_least=0)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

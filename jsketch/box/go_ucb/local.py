@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.box import history
 from jsketch.box.go_ucb import model as models
 from jsketch.box.go_ucb.ascents import BallAscent, Region
@@ -81,15 +81,15 @@ class LocalGOUCB(struct.Settings):
         run(LocalGOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
     """
 
-    schedule: Any = OFUL()
-    oracle: Any = LevenbergMarquardt()
-    regularization: ArrayLike = 0.01
-    reach: ArrayLike = 0.02
+    schedule: Any = struct.component(components.SCHEDULE, default=OFUL())
+    oracle: Any = struct.component(components.ORACLE, default=LevenbergMarquardt())
+    regularization: ArrayLike = struct.number(0.01, above=0)
+    reach: ArrayLike = struct.number(0.02, above=0)
     ascent: Any = BallAscent()
-    model: Any = struct.field(pytree_node=False, default=Network())
-    refit: bool = struct.field(pytree_node=False, default=True)
-    standardize: bool = struct.field(pytree_node=False, default=True)
-    initial: int = struct.field(pytree_node=False, default=8)
+    model: Any = struct.component(components.MODEL, pytree_node=False, default=Network())
+    refit: bool = struct.choice(True)
+    standardize: bool = struct.choice(True)
+    initial: int = struct.size(8, at_least=0)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -1,7 +1,8 @@
 """Parametric models of GO-UCB and their least-squares fits.
 
 A model is anything with `init(key, x) -> w`, a pytree of parameters, and `apply(w, x) -> scalar`
-for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number of parameters.
+for x [d]: a flax module, a law with named parameters (`box.Parametric`), or two `Functions`. d_w is
+the number of parameters.
 `Network` is the model of the paper's experiments (section 6).
 
 A regression oracle (eq. 2) has a number of `restarts` and a method refine(model, w, x, y, mask) ->
@@ -15,7 +16,7 @@ What is not finite is left out, by the rule of `LeftOut`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,9 +31,9 @@ from jsketch.numerics import matmul
 from jsketch.types import PRNGKey
 
 
-class Parametric(NamedTuple):
+class Functions(NamedTuple):
     """A model made of two functions, for example
-    `Parametric(lambda key, x: draw(key), lambda w, x: w["slope"] @ x)`."""
+    `Functions(lambda key, x: draw(key), lambda w, x: w["slope"] @ x)`."""
 
     init: Callable[[PRNGKey, Array], Any]
     apply: Callable[[Any, Array], Array]
@@ -71,11 +72,15 @@ class LeftOut:
                        random ones
         a candidate    starts no ascent, and a pair (x, w) without a finite value is not chosen; if
                        there is no other pair, x_t is a uniform point
+
+    evaluations  [] int32, of the evaluations whose rows the round computed
+    parameters   [] bool, the parameters of the round's fit, or of eq. 5
+    pairs        [] bool, all pairs of the ascent: x_t is a uniform point
     """
 
-    evaluations: Array  # [] int32, of the evaluations whose rows the round computed
-    parameters: Array  # [] bool, the parameters of the round's fit, or of eq. 5
-    pairs: Array  # [] bool, all pairs of the ascent: x_t is a uniform point
+    evaluations: Array
+    parameters: Array
+    pairs: Array
 
     @property
     def any(self) -> Array:
@@ -115,7 +120,7 @@ def flatten(model: Any, x: Array) -> FlatModel:
         callable(getattr(model, "init", None)) and hasattr(model, "apply")
     ):
         raise ValueError(
-            "a model is a flax module, such as Network(), or Parametric(init, apply) with"
+            "a model is a flax module, such as Network(), or Functions(init, apply) with"
             f" init(key, x) -> w and apply(w, x) -> scalar; {model!r} was given."
         )
     parameters = checks.traced_result("the model's init", model.init, jax.random.key(0), x)
@@ -196,11 +201,16 @@ def _residuals(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> t
 class LevenbergMarquardt(struct.Settings):
     """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each, for the residuals r and
     the Jacobian J of f_w. A step that does not reduce the loss is rejected. mu falls after a step
-    that reduces the loss, and rises after a rejected one."""
+    that reduces the loss, and rises after a rejected one.
 
-    damping: ArrayLike = 1e-2  # the first mu, in units of the mean diagonal of J J^T
-    steps: int = struct.field(pytree_node=False, default=30)
-    restarts: int = struct.field(pytree_node=False, default=4)
+    damping   the first mu, in units of the mean diagonal of J J^T
+    steps     int, number of steps
+    restarts  int, number of starts; the best fit counts
+    """
+
+    damping: ArrayLike = struct.number(1e-2, above=0)
+    steps: int = struct.size(30)
+    restarts: int = struct.size(4, at_least=0)
 
     def refine(self, model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""
@@ -227,13 +237,18 @@ class LevenbergMarquardt(struct.Settings):
 
 @struct.dataclass
 class Gradient(struct.Settings):
-    """Steps of Adam or SGD (optax) on the mean squared error of all points."""
+    """Steps of Adam or SGD (optax) on the mean squared error of all points.
 
-    rate: ArrayLike = 0.02
-    rule: str = struct.field(pytree_node=False, default="adam")
-    steps: int = struct.field(pytree_node=False, default=2000)
-    restarts: int = struct.field(pytree_node=False, default=4)
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("adam", "sgd")}
+    rate      the learning rate
+    rule      "adam" or "sgd"
+    steps     int, number of steps
+    restarts  int, number of starts; the best fit counts
+    """
+
+    rate: ArrayLike = struct.number(0.02, above=0)
+    rule: str = struct.choice("adam", of=("adam", "sgd"))
+    steps: int = struct.size(2000)
+    restarts: int = struct.size(4, at_least=0)
 
     def refine(self, model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""

@@ -32,7 +32,12 @@ MAX_SINE = 0.99
 @struct.dataclass
 class Bounds:
     """Intervals of the hyperparameters, with lengthscales in sides of the box and variances in
-    units of the variance of y. The defaults are TuRBO's, but allow less noise (THEORY 8.5)."""
+    units of the variance of y. The defaults are TuRBO's, but allow less noise (THEORY 8.5).
+
+    lengthscale  (low, high), in sides of the box
+    outputscale  (low, high), in units of the variance of y
+    noise        (low, high) of the variance of the noise, in units of the variance of y
+    """
 
     lengthscale: Interval = (0.005, 2.0)
     outputscale: Interval = (0.05, 20.0)
@@ -42,7 +47,8 @@ class Bounds:
         """Raises ValueError unless every interval is finite with 0 < low < high."""
         for name in ("lengthscale", "outputscale", "noise"):
             low, high = getattr(self, name)
-            if not is_traced(low, high) and not 0 < low < high < float("inf"):
+            # a comparison of arrays is traced under jit, also if their values are known
+            if not is_traced(low, high) and not 0 < float(low) < float(high) < math.inf:
                 raise ValueError(
                     f"bounds: {name} needs finite 0 < low < high; ({low}, {high}) was given."
                 )
@@ -50,7 +56,11 @@ class Bounds:
 
 @struct.dataclass
 class LogNormal:
-    """The distribution of exp(location + scale Z), where Z is standard normal."""
+    """The distribution of exp(location + scale Z), where Z is standard normal.
+
+    location  the mean of the logarithm
+    scale     the standard deviation of the logarithm, above 0
+    """
 
     location: ArrayLike
     scale: ArrayLike
@@ -75,6 +85,10 @@ class Prior:
     `lengthscale` is the density for one input. With d inputs, lengthscale/sqrt(d) has this density
     in each input. Without this prior, the likeliest lengthscales for few points are often too long,
     and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
+
+    lengthscale  `LogNormal` or None
+    outputscale  `LogNormal` or None
+    noise        `LogNormal` or None
     """
 
     lengthscale: Any = LENGTHSCALE

@@ -9,13 +9,13 @@ setting. ICML 2010 (UCB).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import history
 from jsketch.box.gp import regression
@@ -23,7 +23,6 @@ from jsketch.box.gp.fit import Bounds, Prior, default_start, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
-from jsketch.precision import one_dtype
 from jsketch.search import Score, maximise_over_cube
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
@@ -47,7 +46,6 @@ def unit_data(box: Box, observed: History) -> Data:
 
 
 @struct.dataclass
-@one_dtype
 class GPBandit(struct.Settings):
     """A GP optimiser: `initial` uniform points in the first round, then one point a round. `tell`
     refits the hyperparameters, and `ask` maximises the acquisition function.
@@ -73,27 +71,25 @@ class GPBandit(struct.Settings):
         run(GPBandit(margin=0.1), problems.on_box(f, box), jax.random.key(0), 12).best  # [12]
     """
 
-    kernel: Any = Matern()
-    bounds: Bounds = Bounds()
+    kernel: Any = struct.component(components.KERNEL, default=Matern())
+    bounds: Bounds = struct.component(components.BOUNDS, default=Bounds())
     prior: Any = Prior()
-    margin: ArrayLike = 0.001
-    width: ArrayLike = 1.96
-    acquisition: str = struct.field(pytree_node=False, default="log_ei")
-    initial: int = struct.field(pytree_node=False, default=8)
-    restarts: int = struct.field(pytree_node=False, default=1)
-    fit_steps: int = struct.field(pytree_node=False, default=25)
-    candidates: int = struct.field(pytree_node=False, default=1000)
-    sample_around_best: bool = struct.field(pytree_node=False, default=True)
-    starts: int = struct.field(pytree_node=False, default=8)
-    steps: int = struct.field(pytree_node=False, default=60)
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("log_ei", "pi", "ucb")}
+    margin: ArrayLike = struct.number(0.001, at_least=0)
+    width: ArrayLike = struct.number(1.96, at_least=0)
+    acquisition: str = struct.choice("log_ei", of=("log_ei", "pi", "ucb"))
+    initial: int = struct.size(8, at_least=0)
+    restarts: int = struct.size(1, at_least=0)
+    fit_steps: int = struct.size(25)
+    candidates: int = struct.size(1000)
+    sample_around_best: bool = struct.choice(True)
+    starts: int = struct.size(8)
+    steps: int = struct.size(60)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GPState:
         checks.no_evaluations(self, data)
         checks.settings(self)
-        checks.nonnegative(width=self.width)
         checks.nonnegative_integer(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(

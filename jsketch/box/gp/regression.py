@@ -29,11 +29,16 @@ SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N
 @struct.dataclass
 class Hyperparameters:
     """The numbers of the model y = f(u) + noise, in which
-    Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
+    Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale).
 
-    lengthscale: Array  # [d], in sides of the box
-    outputscale: Array  # [], a variance
-    noise: Array  # [], a variance
+    lengthscale  [d], in sides of the box
+    outputscale  [], a variance
+    noise        [], a variance
+    """
+
+    lengthscale: Array
+    outputscale: Array
+    noise: Array
 
 
 class Data(NamedTuple):
@@ -88,13 +93,20 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
 
 @struct.dataclass
 class Posterior:
-    """The posterior of f in the units of the standardized y, factorized once for many points."""
+    """The posterior of f in the units of the standardized y, factorized once for many points.
+
+    kernel   the kernel, for a lengthscale of one side of the box
+    numbers  the `Hyperparameters`
+    data     the evaluated points and their standardized values
+    inverse  [N, N], L^-1 of Cov y = L L^T
+    weights  [N], Cov^-1 y
+    """
 
     kernel: Any
     numbers: Hyperparameters
     data: Data
-    inverse: Array  # [N, N], L^-1 of Cov y = L L^T
-    weights: Array  # [N], Cov^-1 y
+    inverse: Array
+    weights: Array
 
 
 def condition(kernel: Any, numbers: Hyperparameters, data: Data) -> Posterior:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.box import history
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds, map_or_vmap
@@ -23,7 +23,6 @@ from jsketch.box.history import History
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.trust_regions import Regions
 from jsketch.kernels import Matern
-from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
 MAX_CANDIDATES = 5000  # the largest default number of candidates
@@ -50,7 +49,6 @@ class TurboInfo(BoxInfo):
 
 
 @struct.dataclass
-@one_dtype
 class Turbo(struct.Settings):
     """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
     region that is too small restarts with a Latin hypercube of as many points as it first had.
@@ -77,15 +75,15 @@ class Turbo(struct.Settings):
         run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).best  # [16]
     """
 
-    kernel: Any = Matern()
-    bounds: Bounds = trust_regions.BOUNDS
-    least_length: ArrayLike = 2.0**-7
-    regions: int = struct.field(pytree_node=False, default=1)
-    batch: int = struct.field(pytree_node=False, default=1)
-    initial: int = struct.field(pytree_node=False, default=8)
-    candidates: int | None = struct.field(pytree_node=False, default=None)
-    frequencies: int = struct.field(pytree_node=False, default=512)
-    fit_steps: int = struct.field(pytree_node=False, default=50)
+    kernel: Any = struct.component(components.KERNEL, default=Matern())
+    bounds: Bounds = struct.component(components.BOUNDS, default=trust_regions.BOUNDS)
+    least_length: ArrayLike = struct.number(2.0**-7, above=0)
+    regions: int = struct.size(1)
+    batch: int = struct.size(1)
+    initial: int = struct.size(8, at_least=0)
+    candidates: int | None = struct.size(None)
+    frequencies: int = struct.size(512)
+    fit_steps: int = struct.size(50)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

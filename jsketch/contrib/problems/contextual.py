@@ -46,12 +46,18 @@ class StepDiagonal:
 
 @struct.dataclass
 class ContextualArms:
-    """Reward of an action = reward(context, action) + noise_std * standard normal."""
+    """Reward of an action = reward(context, action) + noise_std * standard normal.
 
-    actions: Array  # [C, a]
-    reward: Any  # callable pytree
+    actions    [C, a]
+    reward     callable pytree
+    noise_std  standard deviation of the noise
+    inputs     number c of inputs of a context
+    """
+
+    actions: Array
+    reward: Any
     noise_std: ArrayLike = 0.1
-    inputs: int = struct.field(pytree_node=False, default=1)  # number c of inputs of a context
+    inputs: int = struct.field(pytree_node=False, default=1)
 
     def context(self, key: PRNGKey) -> Array:
         """A uniform context [c]."""
@@ -108,7 +114,10 @@ class ContextualArms:
 
 @struct.dataclass
 class ClientArms:
-    """A problem with contexts for N clients. In every round each client has its own context."""
+    """A problem with contexts for N clients. In every round each client has its own context.
+
+    problem  a problem with one context, such as `ContextualArms`
+    """
 
     problem: ContextualArms
 

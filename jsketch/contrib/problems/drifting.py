@@ -23,11 +23,18 @@ from jsketch.types import Arms, Bandit, PRNGKey
 
 @struct.dataclass
 class DriftingArms:
-    """Reward at round t = mean_reward(t)[arm] + noise_std * standard normal."""
+    """Reward at round t = mean_reward(t)[arm] + noise_std * standard normal.
 
-    arms: Arms  # [A, d]
-    anchors: Array  # [K, A], mean rewards; after (K - 1) * period rounds the last one remains
-    period: ArrayLike  # rounds from one anchor to the next
+    arms       [A, d]
+    anchors    [K, A], mean rewards; after (K - 1) * period rounds the last one remains
+    period     rounds from one anchor to the next
+    noise_std  standard deviation of the noise
+    abrupt     True: the mean rewards jump at every anchor. False: they change linearly between two
+    """
+
+    arms: Arms
+    anchors: Array
+    period: ArrayLike
     noise_std: ArrayLike
     abrupt: bool = struct.field(pytree_node=False, default=False)
 

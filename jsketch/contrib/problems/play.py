@@ -14,32 +14,43 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from jsketch import checks, struct
 from jsketch.numerics import one_after_another
 from jsketch.precision import dtype_of, in_dtype
-from jsketch.results import Result
+from jsketch.results import must_grow
 from jsketch.types import Info, PRNGKey
 
 
 @struct.dataclass
 class RunRecord:
     """The record of a run, with arrays [T], or [S,T] over seeds. `ClientArms` has actions and
-    rewards [T,N], and sums of regrets over the clients."""
+    rewards [T,N], and sums of regrets over the clients.
 
-    action: Array  # int32, the index of the arm or candidate
+    action           int32, the index of the arm or candidate
+    reward           as observed
+    regret           the largest mean reward of the round minus the mean reward of the action
+    uniform_regret   the expected regret of a uniform action
+    dictionary_size  int32
+    width            the confidence width of the choice
+    result           int32, a `jsketch.results.Result`
+    sent             these three fields are set only with clients, see `contrib.clients` floats sent
+                     so far
+    sent_as_data     floats that points and rewards would have taken so far
+    exchanges        int32, exchanges so far
+    """
+
+    action: Array
     reward: Array
-    regret: Array  # the largest mean reward of the round minus the mean reward of the action
-    uniform_regret: Array  # the expected regret of a uniform action
-    dictionary_size: Array  # int32
+    regret: Array
+    uniform_regret: Array
+    dictionary_size: Array
     width: Array
-    result: Array  # int32, a `jsketch.results.Result`
-    # these three fields are set only with clients, see `contrib.clients`
-    sent: Any = None  # floats sent so far
-    sent_as_data: Any = None  # floats that points and rewards would have taken so far
-    exchanges: Any = None  # int32, exchanges so far
+    result: Array
+    sent: Any = None
+    sent_as_data: Any = None
+    exchanges: Any = None
 
 
 def record(info: Info, **fields: Any) -> RunRecord:
@@ -107,11 +118,8 @@ def play(
 
 def check_results(runs: RunRecord, horizon: int) -> None:
     """Raises the exceptions of `play` for the results of any run."""
-    results = np.asarray(runs.result)
-    if (results == Result.CAPACITY_EXCEEDED).any():
+    if must_grow(runs.result, "the posterior is not finite: try float64."):
         raise ValueError(
             "the bandit's capacity was exceeded: give it a larger capacity, and a max_history of at"
             f" least {horizon} if it has one."
         )
-    if (results == Result.NOT_FINITE).any():
-        raise FloatingPointError("the posterior is not finite: try float64.")

@@ -33,7 +33,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.gp_ucb import GPUCB
@@ -76,20 +76,25 @@ class LengthscaleBalancing(Algorithm):
 
     `tell` assigns a round to the candidate whose arms `ask` returns. Rewards of other arms do not
     harm the posteriors, but invalidate the test between candidates.
+
+    base          the settings of all learners; the lengthscale of the kernel is ignored, and
+                  `norm_bound` belongs to the longest lengthscale
+    lengthscales  [G], the longest first; the paper has theta_0 exp(-i/d)
+    norm_bounds   [G]; None: `scaled_norm_bounds`
+    delta         failure probability of the test, in addition to that of the base
+    rule          suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, and
+                  "realised" the sum of 2 w sigma so far; "evidence" instead takes the candidate
+                  with the largest lower bound on the marginal likelihood, without a regret
+                  bound (THEORY 6.8)
+    norm_test     True: candidates whose norm bound the data contradict are also ruled out (THEORY
+                  6.9)
     """
 
-    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound`
-    # belongs to the longest lengthscale
-    base: Any
-    lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
-    norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
-    # failure probability of the test, in addition to that of the base
+    base: Any = struct.component(components.BANDIT)
+    lengthscales: Any
+    norm_bounds: Any = None
     delta: ArrayLike = struct.number(0.1, above=0, below=1)
-    # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, and "realised" the
-    # sum of 2 w sigma so far; "evidence" instead takes the candidate with the largest lower bound
-    # on the marginal likelihood, without a regret bound (THEORY 6.8)
     rule: str = struct.choice("order", of=("order", "realised", "evidence"))
-    # True: candidates whose norm bound the data contradict are also ruled out (THEORY 6.9)
     norm_test: bool = struct.choice(False)
 
     def init(

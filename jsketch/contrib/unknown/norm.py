@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.bandits.bbkb import BBKB, State
 from jsketch.bandits.bkb import BKB
 from jsketch.core import posterior
@@ -111,9 +111,12 @@ class NormDoublingState(State):
 
 @struct.dataclass
 class NormDoubling(Algorithm):
-    """BKB or BBKB with a norm bound that is doubled when the data contradict it."""
+    """BKB or BBKB with a norm bound that is doubled when the data contradict it.
 
-    base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
+    base  a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
+    """
+
+    base: Any = struct.component(components.BANDIT)
 
     def _base(self, state: NormDoublingState) -> Any:
         """The base algorithm with the norm bound F_t."""

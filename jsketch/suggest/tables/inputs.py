@@ -163,7 +163,9 @@ def _present_library(joined: Campaigns, count: int) -> Library:
     campaigns, because the lengthscales are fitted to all of them."""
     columns = joined.candidates.columns[:-1]  # without the campaign
     width = sum(group.width for group in columns)
-    return Library(joined.candidates.features[:count, :width], columns)
+    spread = joined.candidates.spread
+    spread = None if spread is None else spread[:-1]
+    return Library(joined.candidates.features[:count, :width], columns, spread=spread)
 
 
 def _column_warnings(

@@ -124,7 +124,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="what cells of the values mean, such as n.d.=failed \"<5=0\" (VALUE is a number,"
         " failed, or empty if it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
-    add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
+    add(
+        "--acquisition",
+        choices=ACQUISITIONS,
+        help="how candidates are chosen (default: ucb, narrower while there are few values)",
+    )
     add("--seed", type=_seed, default=0, help="seed of the random choices (default 0)")
     options = parser.parse_args(arguments)
     options.value_given = options.value_column is not None

@@ -1,0 +1,48 @@
+"""Parametric laws: their truths, maxima and noise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_problems import KEY
+
+from jsketch.problems import laws
+
+each = pytest.mark.parametrize("law", laws.LAWS.values(), ids=list(laws.LAWS))
+PROBLEM = jax.jit(lambda law, key: law.problem(key), static_argnums=0)
+
+
+def test_the_laws_are_divided_once_into_halves():
+    assert len(laws.CHOOSING) == len(laws.JUDGING) == 6 and len(laws.MISSING) == 2
+    assert len(laws.LAWS) == 14
+    for half in (laws.CHOOSING, laws.JUDGING):
+        sizes = [law.domain.lower.size for law in half]
+        assert min(sizes) == 1 and max(sizes) == 20
+
+
+@each
+def test_a_problem_has_the_drawn_truth_and_its_maximum(law):
+    problem = PROBLEM(law, KEY)
+    model = law.true_model
+    z = model.coordinates(problem.truth)
+    assert float(jnp.abs(z).max()) <= laws.OFF + 1e-5  # off by at most a quarter of the range
+    assert float(problem.value(problem.maximiser)) == pytest.approx(float(problem.maximum))
+    lower, upper = law.domain.lower, law.domain.upper
+    unit = np.random.default_rng(3).uniform(size=(3000, lower.size))
+    values = jax.vmap(problem.value)(
+        jnp.asarray(np.asarray(lower) + unit * np.asarray(upper - lower))
+    )
+    gap = float(problem.maximum - problem.mean)
+    assert float(values.max() - problem.maximum) < 1e-3 * gap
+    assert float(values.mean() - problem.mean) == pytest.approx(0, abs=0.1 * gap)
+    assert float(problem.noise_std) == pytest.approx(laws.NOISE * gap)
+
+
+@each
+def test_a_model_describes_its_law_unless_a_term_is_missing(law):
+    problem = PROBLEM(law, KEY)
+    law.model.check(law.domain)
+    own = {name: problem.truth[name] for name in law.model.ranges}
+    x = (law.domain.lower + law.domain.upper) / 2
+    difference = abs(float(law.model(own, x) - problem.value(x)))
+    assert (difference > 1e-3 * float(problem.noise_std)) == (law in laws.MISSING)
