@@ -1,7 +1,6 @@
 """The methods that the BBKB paper compares, made from a configuration, with their lengthscales and
 confidence widths."""
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -112,11 +111,3 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "bbkb_global_local": lambda c: _bbkb("global_local", c),
     "eps_greedy": lambda c: EpsGreedy(**_model(c), epsilon=c["epsilon"]),
 }
-
-
-def add_width(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that chooses between the widths."""
-    help_text = (
-        "theory: of the theorems; code: of the authors' code; sqrt: theory with sqrt(C) for C"
-    )
-    parser.add_argument("--width", choices=WIDTHS, default="theory", help=help_text)

@@ -1,7 +1,6 @@
-"""Clients that maximise the same function in different contexts: regret against communication.
+"""Beyond the papers: clients on a common Nystrom embedding (after Li et al., NeurIPS 2022).
 
-    python -m experiments.contrib.clients --out out/clients
-
+Clients maximise the same function in different contexts: regret against communication.
 There are 32 clients. "waves" is a smooth function of one context and one action (200 random
 cosines, approximately a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3
 and T = 600; "squares" is the problem of this name in `contrib.contextual`, with T = 200. In
@@ -12,7 +11,6 @@ sent in both directions, as sums over the embedding (`sent`) and as points and r
 (`sent_as_data`); how many exchanges there are; and the number of inducing points.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,8 @@ import numpy as np
 from jax import Array
 from matplotlib.ticker import NullFormatter
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import contextual, saving
 from experiments.figures import drawing
 from experiments.figures.styles import style
@@ -39,6 +38,17 @@ THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
 SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
 N_COSINES, LENGTHSCALE, NOISE = 200, 0.6, 0.3  # of "waves"
+FIELDS = dict(
+    final_regret_ratio=("R_T / R_T^unif", 4),
+    exchanges=("exchanges", 1),
+    final_sent=("numbers sent", 0),
+    final_sent_as_data=("numbers sent as data", 0),
+    points=("inducing points at T", 0),
+)
+RUNS: dict[str, Settings] = {
+    "beyond/clients": dict(problems=("waves", "squares"), methods=METHODS, seeds=4, horizon=600)
+}
+QUICK: Settings = dict(seeds=2, horizon=4, methods=("alone", "exchange_1"))
 # {problem: (lengthscale, lambda, width in standard deviations, qbar, rounds, capacity)}
 SETTINGS = {
     "waves": (LENGTHSCALE, NOISE**2, 2.0, 2.0, 600, 128),
@@ -92,12 +102,12 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
     )
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
     *_, rounds, _ = SETTINGS[name]
-    horizon = min(options.horizon, rounds)
-    seeds = min(options.seeds, SEEDS.get(method, options.seeds))
-    keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
+    horizon = min(settings["horizon"], rounds)
+    seeds = seeds_of(settings)[method]
+    keys = jax.random.split(jax.random.key(1), settings["seeds"])[:seeds]
     bandit = bandit_of(name, method, horizon)
     record = play(ClientArms(problem_of(name)), bandit, horizon, keys)
     t = saving.grid(horizon)
@@ -117,8 +127,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 
 
 def draw(folder: Path) -> None:
-    """Draws regret_sent.png from the tables in the folder: R_T / R_T^unif against the count of
-    numbers sent, and this count against rounds."""
+    """Writes numbers.csv and draws regret_sent.png from the tables in the folder: R_T / R_T^unif
+    against the count of numbers sent, and this count against rounds."""
     curves = tidy.load(folder).curves
     problems = list(curves["problem"].unique())
     size = (2.2 + 2.9 * len(problems), 5.4)
@@ -153,6 +163,7 @@ def draw(folder: Path) -> None:
         for axes_row in axes:
             axes_row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         drawing.save(figure, folder / "regret_sent.png", curves.attrs["title"])
+    saving.write_numbers(folder, FIELDS)
 
 
 def _draw_final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
@@ -165,11 +176,19 @@ def _draw_final_points(axes: Any, ratio: Any, sent: Any, label: str, marker: str
         axes.plot(x_value, y_value, color=style(name)[1], marker=marker, markersize=5)
 
 
-@cli.command
-def main() -> None:
-    options = cli.parse(saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600))
-    config = dict(settings=SETTINGS, clients=CLIENTS, cosines=N_COSINES)
-    config |= dict(horizon=options.horizon, seeds=options.seeds)
-    seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
-    title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
-    saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds)
+def seeds_of(settings: Settings) -> dict[str, int]:
+    """The number of seeds of each method."""
+    most = settings["seeds"]
+    return {method: min(most, SEEDS.get(method, most)) for method in settings["methods"]}
+
+
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    seeds = seeds_of(settings)
+    title = f"{CLIENTS} clients, {settings['seeds']} seeds (2 of an exchange every round), means"
+    saving.run(folder, "beyond.clients", title, settings, options, runs, seeds=seeds)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

@@ -1,17 +1,15 @@
-"""Bandits with contexts: a comparison of EK-UCB, K-UCB, CBKB and CBBKB on problems of the EK-UCB
-paper.
+"""Beyond the papers: bandits with contexts (EK-UCB; Zenati et al., AISTATS 2022).
 
-    python -m experiments.contrib.contextual --out out/contextual
-
+EK-UCB, K-UCB, CBKB and CBBKB are compared on two problems of the EK-UCB paper.
 There are ten actions (multiples of 0.01, drawn as in the authors' scripts), contexts are uniform,
 and the noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and
 the scripts' width, 0.1 times the root of the leverage. The tables have the cumulative regret, the
 inducing points, and the CPU seconds of all seeds in one program, without compilation.
 """
 
-import argparse
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels
@@ -43,7 +42,17 @@ ROWS = (
     Row("seconds", "CPU seconds", log=True),
     Row("dictionary", "points"),
 )
-draw = partial(saving.draw_panels, name="regret.png", rows=ROWS, xlabel="rounds $t$")
+FIELDS = dict(
+    horizon=("T", 0),
+    final_regret=("regret at T", 1),
+    final_regret_ratio=("R_T / R_T^unif", 4),
+    points=("inducing points at T", 0),
+    run_seconds=("CPU seconds", 2),
+)
+RUNS: dict[str, Settings] = {
+    "beyond/contextual": dict(problems=PROBLEMS, methods=METHODS, seeds=4, horizon=1_000)
+}
+QUICK: Settings = dict(seeds=2, horizon=20, methods=METHODS[1:3])
 
 
 def problem_of(name: str) -> ContextualArms:
@@ -107,12 +116,12 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
     return record, np.array(seconds)
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed. The method "uniform" has
     the expected regret of uniform actions, in the same contexts as the other methods."""
-    horizon = min(options.horizon, STOPS.get(method, options.horizon))
+    horizon = min(settings["horizon"], STOPS.get(method, settings["horizon"]))
     t = np.arange(1, SEGMENTS + 1) * (horizon // SEGMENTS)
-    keys = jax.random.split(jax.random.key(1), options.seeds)
+    keys = jax.random.split(jax.random.key(1), settings["seeds"])
     if method == "uniform":
         uniform_regret = partial(problem_of(name).uniform_regret, horizon)
         regret = np.asarray(jax.jit(jax.vmap(uniform_regret))(keys)).cumsum(axis=1)
@@ -130,16 +139,20 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     )
 
 
-@cli.command
-def main() -> None:
-    options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
-    if options.horizon % SEGMENTS:
-        raise ValueError(f"horizon must be a multiple of {SEGMENTS}; {options.horizon} was given.")
-    config = dict(stops=STOPS, actions=N_ACTIONS, width=WIDTH, regularization=LAM)
-    config |= dict(capacity=CAPACITY, qbar=QBAR, lengthscale=LENGTHSCALE)
-    config |= dict(horizon=options.horizon, seeds=options.seeds)
-    title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
-    first_method, *other_methods = options.only
-    methods = (first_method, "uniform", *other_methods)
-    pairs = [(name, method) for name in options.problems for method in methods]
-    saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs)
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    first_method, *others = settings["methods"]
+    methods = (first_method, "uniform", *others)
+    pairs = [(name, method) for name in settings["problems"] for method in methods]
+    title = f"Bandits with contexts, {settings['seeds']} seeds, mean and 95% interval"
+    saving.run(folder, "beyond.contextual", title, settings, options, runs, pairs=pairs)
+
+
+def draw(folder: Path) -> None:
+    saving.draw_panels(folder, name="regret.png", rows=ROWS, xlabel="rounds $t$")
+    saving.write_numbers(folder, FIELDS)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

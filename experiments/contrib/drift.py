@@ -1,7 +1,6 @@
-"""Streams with drift: a comparison of PKAWV, discounted PKAWV, their mixture, and river's models.
+"""Beyond the papers: streams whose target changes (Jacobsen and Cutkosky, ICML 2024).
 
-    python -m experiments.contrib.drift --examples 2000 --out out/drift
-
+PKAWV, discounted PKAWV, their mixture over discounts, and river's models are compared.
 The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1]), one for each seed.
 The function of "jumps" changes every 500 examples, the phase of "turning" changes a little with
 each example, and "still" does not change. The forecasters have Taylor features of degree 5 of a
@@ -10,17 +9,18 @@ on the first stream of "jumps". river's models, if river is installed, have stan
 default parameters, and run on the first stream of each name.
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels, loops, online
@@ -36,9 +36,8 @@ FIGURE_METHODS = (
 )
 # bands would hide lines
 ROW = Row("average_loss", "average squared loss", top=0.4, methods=FIGURE_METHODS, bands=False)
-draw = partial(
-    saving.draw_panels, name="average_loss.png", rows=(ROW,), xlabel="examples $t$", height=3.2
-)
+RUNS: dict[str, Settings] = {"beyond/drift": dict(problems=STREAMS, examples=2_000, seeds=5)}
+QUICK: Settings = dict(problems=STREAMS[:1], examples=50, seeds=2)
 LENGTHSCALE, REGULARIZATION = 0.5, 0.1
 DISCOUNTS = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
 HAS_RIVER = find_spec("river") is not None
@@ -117,40 +116,42 @@ def losses(method: str, xs: np.ndarray, ys: np.ndarray) -> np.ndarray | None:
     return (np.clip(predictions, -1, 1) - ys) ** 2
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on the streams of one name, one dict for each seed. A run whose
     posterior is not finite has only the entry `stopped`."""
     rows: list[dict[str, Any]] = []
-    for seed in range(seeds_of(options, method)):
-        loss = losses(method, *generate(name, seed, options.examples))
+    for seed in range(seeds_of(settings, method)):
+        loss = losses(method, *generate(name, seed, settings["examples"]))
         if loss is None:
             rows.append(dict(stopped=True))
             continue
-        t, cumulative = saving.grid(options.examples), loss.cumsum()
+        t, cumulative = saving.grid(settings["examples"]), loss.cumsum()
         averages = cumulative[t - 1] / t
         rows.append(dict(t=t, average_loss=averages, loss=loss.mean(), total_loss=cumulative[-1]))
     return rows
 
 
-def seeds_of(options: argparse.Namespace, method: str) -> int:
+def seeds_of(settings: Settings, method: str) -> int:
     """The number of streams on which a method runs."""
-    return options.seeds if method in forecasters() else 1
+    return settings["seeds"] if method in forecasters() else 1
 
 
-@cli.command
-def main() -> None:
-    parser = cli.parser(__doc__, seeds=5)
-    cli.add_choices(parser, "--only", STREAMS, help="streams")
-    parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
-    options = cli.parse(parser)
-    config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    more = dict(streams=options.only, river=HAS_RIVER)
-    methods = {name: [*forecasters()] for name in options.only}
-    if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    methods = {name: [*forecasters()] for name in settings["problems"]}
+    if "jumps" in methods and settings["examples"] <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()
     pairs = [(name, m) for name, names in methods.items() for m in (*names, *river_models())]
-    seeds = {method: seeds_of(options, method) for _, method in pairs}
-    title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
-    saving.run(
-        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, more=more
-    )
+    seeds = {method: seeds_of(settings, method) for _, method in pairs}
+    title = f"Streams whose target changes, and one that stays: {settings['seeds']} seeds"
+    saving.run(folder, "beyond.drift", title, settings, options, runs, pairs=pairs, seeds=seeds)
+
+
+def draw(folder: Path) -> None:
+    saving.draw_panels(folder, "average_loss.png", (ROW,), "examples $t$", height=3.2)
+    saving.write_numbers(folder, dict(loss=("average loss", 4), total_loss=("total loss", 1)))
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

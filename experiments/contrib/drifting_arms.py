@@ -1,22 +1,21 @@
-"""Arms whose means drift or jump: a comparison of BKB with restarts, discounts and windows.
+"""Beyond the papers: arms whose means drift or jump (Deng et al., 2022; Zhou and Shroff, 2021).
 
-    python -m experiments.contrib.drifting_arms --out out/drifting_arms
-
-There are 100 arms in the unit square, a Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda =
-noise^2. The mean passes through four functions of RKHS norm 2 at equal distances in time, linearly
-("drift") or in steps ("jump"). The width of all methods is two posterior standard deviations. The
-tables have the dynamic regret divided by that of uniform arms, also for the last tenth of a run.
+BKB is compared with restarts, discounts and windows. There are 100 arms in the unit square, a
+Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda = noise^2. The mean passes through four
+functions of RKHS norm 2 at equal distances in time, linearly ("drift") or in steps ("jump"). The
+width of all methods is two posterior standard deviations. The tables have the dynamic regret
+divided by that of uniform arms, also for the last tenth of a run.
 """
 
-import argparse
-from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels
@@ -53,7 +52,11 @@ METHODS = {
 }
 KINDS = ("drift", "jump")
 ROW = Row("regret_ratio", "dynamic regret  $R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=0.7)
-draw = partial(saving.draw_panels, name="regret_ratio.png", rows=(ROW,), xlabel="rounds $t$")
+FIELDS = dict(final_regret_ratio=("R_T / R_T^unif", 4), points=("inducing points at T", 0))
+RUNS: dict[str, Settings] = {
+    "beyond/drifting_arms": dict(problems=KINDS, methods=tuple(METHODS), seeds=2, horizon=4_000)
+}
+QUICK: Settings = dict(methods=("bkb", "window_500"), horizon=20)
 
 
 def problem_of(kind: str, horizon: int) -> DriftingArms:
@@ -72,11 +75,11 @@ def problem_of(kind: str, horizon: int) -> DriftingArms:
     )
 
 
-def runs(options: argparse.Namespace, kind: str, method: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, kind: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
-    horizon, problem = options.horizon, problem_of(kind, options.horizon)
+    horizon, problem = settings["horizon"], problem_of(kind, settings["horizon"])
     bandit, restart = METHODS[method]
-    keys = jax.random.split(jax.random.key(1), options.seeds)
+    keys = jax.random.split(jax.random.key(1), settings["seeds"])
     record = play(problem, bandit, horizon, keys, restart=restart)
     means = jax.vmap(problem.mean_reward)(jnp.arange(horizon))
     uniform_regret = np.asarray(means.max(1) - means.mean(1))
@@ -92,10 +95,17 @@ def runs(options: argparse.Namespace, kind: str, method: str) -> list[dict[str, 
     )
 
 
-@cli.command
-def main() -> None:
-    options = cli.parse(saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000))
-    config = dict(width="bayesian", arms=N_ARMS, noise_std=NOISE, norm=NORM, anchors=ANCHORS)
-    config |= dict(horizon=options.horizon, seeds=options.seeds)
-    title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
-    saving.run(options, "beyond.drifting_arms", title, config, runs, draw)
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    title = f"Arms whose means change, {settings['seeds']} seeds, mean and 95% interval"
+    saving.run(folder, "beyond.drifting_arms", title, settings, options, runs)
+
+
+def draw(folder: Path) -> None:
+    saving.draw_panels(folder, name="regret_ratio.png", rows=(ROW,), xlabel="rounds $t$")
+    saving.write_numbers(folder, FIELDS)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

@@ -1,27 +1,24 @@
-"""Few batches: a comparison of batched pure exploration (Li and Scarlett, AISTATS 2022), BBKB with
-both rules, and FixedBKB.
+"""Beyond the papers: few batches (Li and Scarlett, AISTATS 2022).
 
-    python -m experiments.contrib.few_batches --out out/few_batches
-
-The problems are functions on 500 points of the square [0, 1]^2 and Abalone. The functions are two
-GP draws (Gaussian kernel of lengthscale 0.2, noise 0.1; as in `bbkb_2020.widths`) with the
-assumption F = 1, which they violate, and one of known RKHS norm F = 2. Abalone has the lengthscale
-of BBKB's Table 1 and F = 1. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as
-many batches as batched exploration, of equal size. Batched exploration depends on T, so comparing
-its regret at T / 4 and at T needs separate runs with T / 4 evaluations.
+Batched pure exploration, BBKB with both rules, and FixedBKB are compared.
+The problems are functions on 500 points of the square [0, 1]^2: a GP draw (Gaussian kernel of
+lengthscale 0.2, noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which it violates,
+and one of known RKHS norm F = 2. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few`
+has as many batches as batched exploration, of equal size. Batched exploration depends on T, so
+comparing its regret at T / 4 and at T needs separate runs with T / 4 evaluations.
 """
 
-import argparse
 import math
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import cli
+from experiments import common
 from experiments.bbkb_2020 import widths as widths_experiment
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.runs import bandit_runs
@@ -30,7 +27,6 @@ from jsketch.bandits import BBKB, Draw, FixedBKB
 from jsketch.contrib import BatchedExploration, RandomExploration
 from jsketch.contrib.few_batches import batch_lengths
 
-PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
 METHODS = (
     *("batched_exploration", "random_exploration", "bbkb_global", "bbkb_global_local"),
     *("fixed_bkb_96", "fixed_bkb_few", "batched_exploration_quarter"),
@@ -41,11 +37,23 @@ ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "batches", log=True),
 )
-draw = partial(saving.draw_panels, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
+FIELDS = dict(
+    horizon=("T", 0),
+    final_regret_ratio=("R_T / R_T^unif", 4),
+    final_regret=("regret at T", 1),
+    batches=("batches", 1),
+    best_is_left=("share with the best arm active", 2),
+)
+RUNS: dict[str, Settings] = {
+    "beyond/few_batches": dict(
+        problems=("gp_draw_0", "known_norm"), methods=METHODS, seeds=8, horizon=1_024
+    ),
+}
+QUICK: Settings = dict(seeds=2, horizon=16, methods=("batched_exploration", "bbkb_global"))
 
 
-def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
-    """(problem, assumptions of the algorithms). Raises ValueError or OSError without the data."""
+def load(name: str) -> tuple[Any, dict[str, Any]]:
+    """(problem, assumptions of the algorithms)."""
     if name == "known_norm":
         point_key, draw_key = jax.random.split(jax.random.key(11))
         points = jax.random.uniform(point_key, (500, 2))
@@ -53,7 +61,7 @@ def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
         kernel = kernels.Gaussian(lengthscale)
         problem = problems.rkhs_draw(draw_key, kernel, points, noise, norm=norm)
     else:
-        problem, lengthscale, noise = widths_experiment.load(name, data_dir)
+        problem, lengthscale, noise = widths_experiment.load(name, None)
         norm = 1.0
     return problem, dict(
         kernel=kernels.Gaussian(lengthscale),
@@ -79,11 +87,11 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
     return FixedBKB(**sketched, batch=min(batch, horizon))
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
-    problem, common = load(name, options.data_dir)
-    horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
-    keys = bandit_runs.keys_of(0, list(range(options.seeds)))
+    problem, common = load(name)
+    horizon = settings["horizon"] // (4 if method.endswith("_quarter") else 1)
+    keys = bandit_runs.keys_of(0, list(range(settings["seeds"])))
     result = loops.run(bandit_of(method, common, horizon), problem, keys, horizon)
     trace, t = jax.tree.map(np.asarray, result.trace), saving.grid(horizon)
     ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
@@ -104,13 +112,17 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     return saving.by_seed(shared, **arrays)
 
 
-@cli.command
-def main() -> None:
-    parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
-    options = cli.parse(parser)
-    if options.horizon < 12:  # the quarter needs T >= 3
-        raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
-    config = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR)
-    config |= dict(root_seed=0, seeds=options.seeds)
-    title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
-    saving.run(options, "beyond.few_batches", title, config, runs, draw)
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    title = f"Few batches, T = {settings['horizon']:,}, {settings['seeds']} seeds"
+    saving.run(folder, "beyond.few_batches", title, settings, options, runs)
+
+
+def draw(folder: Path) -> None:
+    saving.draw_panels(folder, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
+    saving.write_numbers(folder, FIELDS)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

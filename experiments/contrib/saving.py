@@ -1,7 +1,6 @@
-"""Functions that save the runs of these experiments, summarise them, and draw a panel for each
-problem and metric."""
+"""Functions that save the runs of these experiments, write a table of their final numbers, and draw
+a panel for each problem and metric."""
 
-import argparse
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,9 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.figures import drawing
-from experiments.results import outputs, store, summaries, tidy
+from experiments.figures.styles import label
+from experiments.results import store, tidy
 
 POINTS = 120  # largest number of points of a saved curve
 
@@ -42,22 +43,6 @@ def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, A
     [S, ...] of `values`."""
     rows = zip(*values.values(), strict=True)
     return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
-
-
-def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """The statistics over runs of all scalar arrays: {problem: {"methods": {method: {name of an
-    array: statistics}}}}."""
-    entries: dict[str, Any] = {}
-    for run in runs:
-        methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
-        numbers = methods.setdefault(run.config["algorithm"], {})
-        for name, value in run.arrays.items():
-            if np.ndim(value) == 0:
-                numbers.setdefault(name, []).append(float(value))
-    for entry in entries.values():
-        for numbers in entry["methods"].values():
-            numbers.update({n: summaries.statistics(v, ci=True) for n, v in numbers.items()})
-    return entries
 
 
 def load_or_run(
@@ -87,52 +72,54 @@ def load_or_run(
     return runs_of_pairs
 
 
-def parser(
-    doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
-) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` has the `defaults` of `cli.parser`."""
-    new_parser = cli.parser(doc, **shared)
-    cli.add_choices(new_parser, "--only", methods, help="methods")
-    cli.add_choices(new_parser, "--problems", problems)
-    return new_parser
-
-
 def run(
-    options: argparse.Namespace,
+    folder: Path,
     experiment: str,
     title: str,
-    config: Mapping[str, Any],
-    make: Callable[[argparse.Namespace, str, str], Sequence[Mapping[str, Any]]],
-    draw: Callable[[Path], None],
+    settings: Settings,
+    options: Options,
+    make: Callable[[Settings, str, str], Sequence[Mapping[str, Any]]],
     *,
     pairs: Iterable[tuple[str, str]] | None = None,
-    seeds: int | Mapping[str, int] | None = None,
-    more: Mapping[str, Any] | None = None,
+    seeds: Mapping[str, int] | None = None,
     data: str = "generated",
 ) -> None:
-    """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
+    """Makes the missing runs of a folder, and writes its tables.
 
-    config  the configuration on which single runs depend
-    make    make(options, problem, method) -> the arrays of the runs, one for each seed
-    pairs   (problem, method) of the runs; None: all
-    seeds   number of seeds of all methods, or {method: number}; None: `options.seeds`
-    more    the rest of the configuration of the tables; None: the problems and methods
+    make    make(settings, problem, method) -> the arrays of the runs, one for each seed
+    pairs   (problem, method) of the runs; None: all of settings["problems"] and ["methods"]
+    seeds   {method: number of seeds}; None: settings["seeds"] of each
     data    description of the data
     """
     if pairs is None:
-        pairs = [(problem, method) for problem in options.problems for method in options.only]
-    if more is None:
-        more = dict(problems=options.problems, methods=options.only)
-    all_config = {**config, **more}
-    with outputs.results_folder(options, experiment, all_config, options.seeds) as results:
-        n_seeds = seeds or options.seeds
-        runs = load_or_run(options.out, config, pairs, n_seeds, partial(make, options))
+        pairs = [(p, method) for p in settings["problems"] for method in settings["methods"]]
+    of_runs = {k: v for k, v in settings.items() if k not in ("problems", "methods")}
+    with options.results(folder, experiment, settings, settings["seeds"]) as results:
+        n_seeds = seeds or settings["seeds"]
+        runs = load_or_run(folder, of_runs, pairs, n_seeds, partial(make, settings))
         # a run whose posterior was not finite has no curves and no final numbers
         runs = [run for run in runs if "stopped" not in run.arrays]
-        problems = summarise_problems(runs)
-        summary = dict(config=all_config, seeds=options.seeds, data=data, problems=problems)
-        results.write(summary, runs, title)
-        draw(options.out)
+        results.write(dict(config=settings, seeds=settings["seeds"], data=data), runs, title)
+
+
+def write_numbers(folder: Path, fields: Mapping[str, tuple[str, int]]) -> None:
+    """Writes numbers.csv: the mean over seeds of final numbers of each method on each problem, with
+    the half width of its 95% interval. fields: {column of summary.parquet: (head, digits)}."""
+    summary = common.tables(folder).summary
+    known = {name: field for name, field in fields.items() if name in summary}
+    rows = []
+    for (problem, method), part in summary.groupby(
+        ["problem", "algorithm"], observed=True, sort=False
+    ):
+        cells = []
+        for name, (_, digits) in known.items():
+            values = part[name].dropna()
+            mean, half = common.mean_interval(values) if len(values) else (np.nan, np.nan)
+            text = f" ± {half:,.{digits}f}" if half > 0 else ""
+            cells.append(f"{mean:,.{digits}f}{text}" if len(values) else "")
+        rows.append((problem, label(method), *cells))
+    heads = [head for head, _ in known.values()]
+    tidy.write_csv(folder / "numbers.csv", rows, ("problem", "method", *heads))
 
 
 def draw_panels(

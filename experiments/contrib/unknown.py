@@ -1,9 +1,7 @@
-"""Bandits for an unknown lengthscale or norm: balancing over five candidate lengthscales, compared
-with BBKB at the right lengthscale, at four times and at a quarter of it; and a norm bound that is
-doubled.
+"""Beyond the papers: an unknown lengthscale and norm (Ziomek, Adachi, Osborne, NeurIPS 2024).
 
-    python -m experiments.contrib.unknown --out out/unknown
-
+Balancing over five candidate lengthscales is compared with BBKB at the right lengthscale, at four
+times and at a quarter of it; and a norm bound that is doubled with a known one.
 A method is BBKB (C = 2), or it chooses between several BBKB; most widths are two posterior standard
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
@@ -18,16 +16,17 @@ the second of two runs, all seeds together), the share of the evaluations that e
 (the longest lengthscale first), the eliminated candidates, and the last norm bound.
 """
 
-import argparse
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.data import datasets
@@ -48,7 +47,15 @@ ROWS = (
     Row("regret_ratio", "$R_t\\,/\\,R_t^{\\mathrm{unif}}$", top=1.1),
     Row("rounds", "rounds", log=True),
 )
-draw = partial(saving.draw_panels, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
+FIELDS = dict(
+    final_regret_ratio=("R_T / R_T^unif", 4),
+    final_rounds=("rounds", 1),
+    out_4=("4 l ruled out", 2),
+    out_2=("2 l ruled out", 2),
+    out_1=("l ruled out", 2),
+    last_bound=("F at T", 1),
+    norm=("|f|", 1),
+)
 
 
 class Setting(NamedTuple):
@@ -62,7 +69,7 @@ class Setting(NamedTuple):
     regularization: float
 
 
-def draw_of_gp(options: argparse.Namespace) -> Setting:
+def draw_of_gp(settings: Settings, data_dir: Path | None) -> Setting:
     """The setting of a function of lengthscale 0.2 on 500 points of the square."""
     noise, lengthscale = 0.1, 0.2
     kernel = kernels.Gaussian(lengthscale)
@@ -77,20 +84,28 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
     norm = float(np.sqrt((np.square(coefficients) / eigenvalues[significant]).sum()))
     # Lemma 2.1: norm * (theta_0 / theta)^(d/2), with d = 2 and the right lengthscale theta_0
     bounds = tuple(norm / factor for factor in FACTORS)
-    horizon = options.horizon or 500
-    return Setting(problem, lengthscale, noise, bounds, horizon, regularization=noise**2)
+    return Setting(
+        problem, lengthscale, noise, bounds, settings["horizon"], regularization=noise**2
+    )
 
 
-def abalone(options: argparse.Namespace) -> Setting:
+def abalone(settings: Settings, data_dir: Path | None) -> Setting:
     """Abalone with the lengthscale of BBKB's Table 1, and one norm bound for all candidates,
     because in eight dimensions Lemma 2.1 multiplies it by 16 from one candidate to the next."""
-    data = datasets.load("abalone", options.data_dir)
+    data = datasets.load("abalone", data_dir)
     problem = problems.finite_arms(*datasets.preprocess(data), noise_std=0.01)
-    bounds, horizon = (1.0,) * len(FACTORS), options.horizon or 300
+    bounds, horizon = (1.0,) * len(FACTORS), min(settings["horizon"], 300)
     return Setting(problem, 17.5, 0.01, bounds, horizon, regularization=1e-2)
 
 
 PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
+# Abalone stops at t = 300
+RUNS: dict[str, Settings] = {
+    "beyond/unknown": dict(problems=tuple(PROBLEMS), methods=METHODS, seeds=8, horizon=500)
+}
+QUICK: Settings = dict(
+    problems=("draw",), methods=("bbkb_right", "lb_order", "norm_doubling"), seeds=2, horizon=20
+)
 
 
 def bandit_of(method: str, setting: Setting) -> Any:
@@ -129,11 +144,11 @@ def bandit_of(method: str, setting: Setting) -> Any:
     return dict(norm_small=small, norm_doubling=NormDoubling(small), norm_known=bbkb)[method]
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
+def runs(data_dir: Path | None, settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one dict for each seed."""
-    setting = PROBLEMS[name](options)
+    setting = PROBLEMS[name](settings, data_dir)
     bandit = bandit_of(method, setting)
-    keys = jax.random.split(jax.random.key(1), options.seeds)
+    keys = jax.random.split(jax.random.key(1), settings["seeds"])
 
     def run_seeds() -> Any:
         return jax.block_until_ready(loops.run(bandit, setting.problem, keys, setting.horizon))
@@ -163,19 +178,25 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     return saving.by_seed(shared, **arrays)
 
 
-@cli.command
-def main() -> None:
-    parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
-    parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
-    options = cli.parse(parser)
-    config = dict(width="bayesian", factors=FACTORS, points=N_POINTS, first_bound=FIRST_BOUND)
-    config |= dict(horizon=options.horizon, seeds=options.seeds)
-    title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
-    data = "generated, and Abalone" if "abalone" in options.problems else "generated"
+def run(folder: Path, settings: Settings, options: Options) -> None:
+    title = f"Unknown lengthscale and norm, {settings['seeds']} seeds, mean and 95% interval"
+    data = "generated, and Abalone" if "abalone" in settings["problems"] else "generated"
     pairs = [
         (name, method)
-        for name in options.problems
-        for method in options.only
+        for name in settings["problems"]
+        for method in settings["methods"]
         if name == "draw" or method not in DRAW_METHODS
     ]
-    saving.run(options, "beyond.unknown", title, config, runs, draw, pairs=pairs, data=data)
+    make = partial(runs, options.data_dir)
+    saving.run(folder, "beyond.unknown", title, settings, options, make, pairs=pairs, data=data)
+
+
+def draw(folder: Path) -> None:
+    saving.draw_panels(folder, name="regret_ratio.png", rows=ROWS, xlabel="evaluations $t$")
+    saving.write_numbers(folder, FIELDS)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

@@ -1,8 +1,6 @@
-"""Comparison of confidence widths on one function of known norm: coverage, tightness and regret
-over seeds of the noise.
+"""Beyond the papers: tighter confidence widths (Whitehouse et al., 2023; Flynn and Reeb, 2025).
 
-    python -m experiments.contrib.width_coverage --out out/width_coverage
-
+Coverage, tightness and regret of widths on one function of known norm, over seeds of the noise.
 The problem has 100 arms in the unit square. The function f has norm F = 2 in the RKHS of a Matern
 5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
 0.1. Widths for an exact posterior are used in GP-UCB, those for a sketched posterior in BBKB. Every
@@ -12,7 +10,6 @@ the width that covers f. `needed` is the largest such multiple up to t, and `cov
 (THEORY 4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array
 
-from experiments import cli
+from experiments import common
+from experiments.common import Options, Settings
 from experiments.contrib import saving
 from experiments.figures import drawing
 from experiments.results import tidy
@@ -49,6 +47,15 @@ SKETCHED = {
     "certified": widths.certified,
     "certified_mixture": widths.certified_mixture,
 }
+FIELDS = dict(
+    covered=("share of runs covered", 2),
+    most_needed=("largest share of the width needed", 2),
+    last_width=("width at T", 2),
+    final_regret_ratio=("R_T / R_T^unif", 4),
+)
+LATER = ("gp_ucb_tight", "smooth_tight", "mixture", "certified", "certified_mixture")
+RUNS: dict[str, Settings] = {"beyond/width_coverage": dict(methods=LATER, seeds=64, horizon=200)}
+QUICK: Settings = dict(seeds=2, horizon=20, methods=("mixture", "certified"))
 
 
 def make(name: str, horizon: int) -> GPUCB | BBKB:
@@ -68,10 +75,10 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=capacity)
 
 
-def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]:
+def runs(settings: Settings, _: str, name: str) -> list[dict[str, Any]]:
     """The arrays of the runs with the width `name`, one dict for each seed. Raises ValueError if a
     capacity is too small."""
-    horizon = options.horizon
+    horizon = settings["horizon"]
     arms_key, f_key = jax.random.split(jax.random.key(0))
     arms = jax.random.uniform(arms_key, (N_ARMS, 2))
     # f is a sum of ten kernel functions, scaled to the norm F
@@ -91,7 +98,7 @@ def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]
         end, multiples = jax.lax.scan(run_until, start(bandit, problem, key, horizon), stops)
         return multiples, end.trace.width[-1], end.trace.regret.sum(), end.stopped
 
-    keys = jax.random.split(jax.random.key(1), options.seeds)
+    keys = jax.random.split(jax.random.key(1), settings["seeds"])
     needed, width, regret, stopped = map(np.asarray, jax.jit(jax.vmap(run))(keys))
     if stopped.any():
         raise ValueError(f"{int(stopped.sum())} runs of {name} ended before T = {horizon}.")
@@ -108,8 +115,8 @@ def runs(options: argparse.Namespace, _: str, name: str) -> list[dict[str, Any]]
 
 
 def draw(folder: Path) -> None:
-    """Draws coverage.png from the tables in the folder: for each width, the multiple of it that
-    each run needed to cover f, and the regret."""
+    """Writes numbers.csv and draws coverage.png from the tables in the folder: for each width, the
+    multiple of it that each run needed to cover f, and the regret."""
     _, summary, provenance = tidy.load(folder)
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
@@ -132,19 +139,17 @@ def draw(folder: Path) -> None:
         legend = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
         title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {legend}"
         drawing.save(figure, folder / "coverage.png", title)
+    saving.write_numbers(folder, FIELDS)
 
 
-@cli.command
-def main() -> None:
-    parser = cli.parser(__doc__, seeds=64, horizon=200)
-    cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])
-    options = cli.parse(parser)
-    if options.horizon < INTERVAL:
-        raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
-    config = dict(arms=N_ARMS, noise_std=NOISE, norm=NORM, delta=DELTA, lengthscale=LENGTHSCALE)
-    config |= dict(every=INTERVAL, horizon=options.horizon, seeds=options.seeds)
+def run(folder: Path, settings: Settings, options: Options) -> None:
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
-    pairs = [(kinds[name in EXACT], name) for name in options.only]
+    pairs = [(kinds[name in EXACT], name) for name in settings["methods"]]
     title = "Confidence widths: coverage and regret"
-    more = dict(widths=options.only)
-    saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, more=more)
+    saving.run(folder, "beyond.width_coverage", title, settings, options, runs, pairs=pairs)
+
+
+CHECKS = ()
+
+if __name__ == "__main__":
+    common.main(__file__)

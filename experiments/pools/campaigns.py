@@ -1,4 +1,5 @@
-"""Campaigns over a recorded library: a random first batch, then batches of `jsketch.suggest`.
+"""Campaigns over a recorded library: a first batch, random or the design of `jsketch.suggest`, then
+batches of `jsketch.suggest`.
 
 Every round runs two programs, the fit and the choice, which are compiled for a few padded sizes.
 The campaigns of all seeds share these programs.
@@ -13,9 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from experiments import engine
 from experiments.pools.libraries import Pool
 from experiments.results import store
-from experiments.runs import processes
 from jsketch.suggest import suggest
 
 
@@ -28,11 +29,14 @@ class Campaign(NamedTuple):
     seconds: np.ndarray | float = np.nan  # [], CPU time with compilation
 
 
-def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
-    """A campaign in batches of `sizes`, the first one random. acquisition: None is the default."""
+def play(
+    pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None, design: bool = False
+) -> Campaign:
+    """A campaign in batches of `sizes`. The first one is random, so that it is that of all methods,
+    or with `design` that of `suggest`. acquisition: None is the default."""
     readings, options = pool.readings(seed), dict(acquisition=acquisition)
-    arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
-    for index, size in enumerate(sizes[1:]):
+    arms = np.random.default_rng(seed).permutation(len(pool.values))[: 0 if design else sizes[0]]
+    for index, size in enumerate(sizes if design else sizes[1:]):
         key = jax.random.fold_in(jax.random.key(seed), index)
         suggestion = suggest(pool.library, arms, readings[arms], batch=size, key=key, **options)
         arms = np.append(arms, suggestion.rows)
@@ -49,7 +53,9 @@ def play_all(
     the file `path_of(seed)` exists, the campaign is read from it; others are saved when they
     end."""
     missing = [seed for seed in seeds if not path_of(seed).exists()]
-    for seed, best in processes.each(partial(_play_and_save, make, path_of), missing, workers):
+    for seed, best in engine.each(
+        partial(_play_and_save, make, path_of), missing, engine.Workers(workers)
+    ):
         print(f"seed {seed}: best {best:.4g}", flush=True)
     return [Campaign(seed, **store.read_saved(path_of(seed))) for seed in seeds]
 

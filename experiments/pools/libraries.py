@@ -28,6 +28,9 @@ SHA256 = {
     "pv_Crossed_barrel_dataset.csv": (
         "2c01f875f3c210e986ca6142bf20f417884c2ad7d6f008c2fc574b44a3d5f606"
     ),
+    "olympus_oer_plate_3496.csv.gz": (
+        "704d6818996348c0517f5ae00349f35ae3026c61791211616b10b55c454bda25"
+    ),
     "physbo_s5-210.csv.gz": "74b6023fb178144dc38d8ea83ef12545a756495149f02a45ecea172d0f359f34",
 }
 # EDBO's authors leave out the DFT descriptors whose names contain one of these words, and columns
@@ -173,6 +176,14 @@ def grain_boundary(folder: str | Path | None = None) -> Pool:
     table = pd.read_csv(_content("physbo_s5-210.csv.gz", folder), compression="gzip")
     features = library(table[["dx", "gb", "dz"]].to_numpy(float))
     return Pool("grain_boundary", features, -table["gb_energy"].to_numpy(float))
+
+
+def oer_plate(folder: str | Path | None = None) -> Pool:
+    """2,121 mixtures of at most four of six metals in tenths; values are negated overpotentials of
+    the oxygen evolution reaction, in volts (a plate of the library Olympus)."""
+    content = _content("olympus_oer_plate_3496.csv.gz", folder)
+    table = pd.read_csv(content, compression="gzip", header=None).to_numpy(float)
+    return Pool("oer_plate", library(table[:, :6]), -table[:, 6])
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:

@@ -3,8 +3,9 @@
     python -m experiments.pools.main --pool arylation_one_hot --out results/pools/arylation_one_hot
     python -m experiments.pools.main --pool nanoparticles --method random_forest --out FOLDER
 
-A campaign starts with a random batch; `jsketch.suggest` with its defaults chooses the other
-batches. The defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
+A campaign starts with a random batch, or with --design with the first batch of `jsketch.suggest`,
+which with its defaults chooses the other batches. The defaults were chosen on seeds from 1,000 on
+(README.md); seeds from 0 on are reported.
 """
 
 from collections.abc import Callable
@@ -25,9 +26,12 @@ def main() -> None:
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
     parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="for --method suggest")
+    parser.add_argument("--design", action="store_true", help="suggest chooses the first batch too")
     options = cli.parse(parser)
     if options.acquisition is not None and options.method != "suggest":
         parser.error("--acquisition is for --method suggest only")
+    if options.design and options.method != "suggest":
+        parser.error("--design is for --method suggest only")
     name, setting, runs = options.pool, published.SETTINGS[options.pool], []
     pool = setting.load(options.data_dir)
     config = dict(
@@ -36,6 +40,7 @@ def main() -> None:
         sizes=list(setting.sizes),
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
+        first_batch="design" if options.design else "random",
     )
     make: Callable[[int], Campaign]
     if options.method != "suggest":
@@ -43,7 +48,8 @@ def main() -> None:
         make = partial(baselines.play, pool, setting.sizes, choose=chooser)
     else:
         acquisition = None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-        make = partial(campaigns.play, pool, setting.sizes, acquisition=acquisition)
+        choices = dict(acquisition=acquisition, design=options.design)
+        make = partial(campaigns.play, pool, setting.sizes, **choices)
 
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     path_of = partial(store.run_path, options.out, options.method)

@@ -70,6 +70,9 @@ SETTINGS = {
     "crossed_barrel": Setting(
         libraries.crossed_barrel, (5,) * 10, (5, 10, 25, 50), "best toughness"
     ),
+    "oer_plate": Setting(
+        libraries.oer_plate, (5,) * 10, (5, 10, 15, 25, 50), "best negated overpotential (V)"
+    ),
     "grain_boundary": Setting(
         libraries.grain_boundary, (10,) * 10, (10, 30, 50, 100), "best value"
     ),

@@ -8,6 +8,7 @@ same commit, or with --keep at another one. A command that would lose results ne
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,14 @@ class Folder(NamedTuple):
     session: dict[str, Any]  # experiment, commit, configuration and seeds of this process
     commits: list[str]  # of the runs in the folder
     replaces: bool  # whether finished results are replaced (--overwrite)
+    provenance: dict[str, Any]  # when the session began
+    earlier: float = 0.0  # minutes of earlier sessions that made runs in the folder
+    start: float = 0.0  # of this session, by the monotonic clock
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of all sessions until now."""
+        return self.earlier + (time.monotonic() - self.start) / 60
 
     def write(
         self, summary: Mapping[str, Any], runs: Sequence[tidy.Run] = (), title: str = ""
@@ -36,7 +45,9 @@ class Folder(NamedTuple):
         if self.replaces:  # the new results may have other figures
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
-        summary = environment.provenance() | dict(summary, commits_of_runs=self.commits)
+        summary = self.provenance | dict(
+            summary, commits_of_runs=self.commits, minutes=round(self.minutes, 2)
+        )
         store.write_json(self.path / tidy.PROVENANCE, summary)
         if runs:
             tidy.write(self.path, runs, self.session["experiment"], title)
@@ -45,7 +56,11 @@ class Folder(NamedTuple):
         """Writes the record of the folder. tables: the session that made the tables in the folder;
         None if there are no tables, or if they will be replaced."""
         content = dict(
-            begun=self.session, tables=tables, commits=self.commits, replaces=self.replaces
+            begun=self.session,
+            tables=tables,
+            commits=self.commits,
+            replaces=self.replaces,
+            minutes=self.minutes,
         )
         store.write_json(record_path(self.path), content)
 
@@ -83,13 +98,22 @@ def results_folder(
             check(out, record, session, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables, replaces = record.get("tables"), record.get("replaces", False)
-        folder = Folder(out, session, sorted(commits | {session["commit"]}), replaces)
+        folder = Folder(
+            *(out, session, sorted(commits | {session["commit"]}), replaces),
+            provenance=environment.provenance(),
+            earlier=record.get("minutes", 0.0) if commits else 0.0,
+            start=time.monotonic(),
+        )
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run: they are written again", flush=True)
         try:
             yield folder
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if tables is None:  # the minutes until now
+                folder._record(None)
+            if not isinstance(error, KeyboardInterrupt):
+                raise
             raise KeyboardInterrupt(
                 f"the finished runs are kept in {out / 'runs'}, and the same command makes the"
                 " others."

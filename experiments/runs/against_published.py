@@ -74,7 +74,7 @@ def write_curves(
     folder: Path,
     panels: Mapping[str, str],
     initial: int,
-    data_dir: str | None,
+    data_dir: str | Path | None,
     scales: Mapping[str, float] | None = None,
 ) -> None:
     """Writes published.csv with the panels {metric: panel} of the poster, if the file of the poster

@@ -1,21 +1,19 @@
 """The runs of a bandit experiment: in several processes, resumed after an interruption, summarised
 and drawn."""
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import cli
+from experiments import cli, common, engine
 from experiments.figures import plots
-from experiments.figures.styles import label
-from experiments.results import store, summaries, tidy
-from experiments.runs import against_published, processes
+from experiments.results import store, tidy
+from experiments.runs import against_published
 from jsketch import loops
 from jsketch.types import PRNGKey
 
@@ -23,53 +21,22 @@ POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
 
 Config = dict[str, Any]
+
+
+class Group(NamedTuple):
+    """Algorithms on one problem, of a figure."""
+
+    problem: Any
+    configs: Mapping[str, Config]  # everything that the results of an algorithm depend on
+    make: Callable[[str, Config], Any]
+    seeds: Mapping[str, int]
+    # state(algorithm, bandit, problem, config, seed) at the start; None: that of `bandit.init`
+    state: Callable[..., Any] | None = None
+    # finish(problem, config, seed, arrays) changes the arrays of a saved run for the tables
+    finish: Callable[..., None] | None = None
+
+
 Runs = dict[str, list[dict[str, np.ndarray]]]  # {algorithm: the arrays of each seed}
-
-
-def add_options(
-    parser: argparse.ArgumentParser,
-    names: Sequence[str],
-    default: Sequence[str] | None = None,
-) -> None:
-    """Adds --algorithms and --fewer. `default`: the algorithms that run without --algorithms; None:
-    all `names`."""
-
-    def algorithm_seeds(text: str) -> tuple[str, int]:
-        name, _, number = text.partition("=")
-        if name not in names:
-            raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
-        return name, cli.count(number)
-
-    cli.add_choices(parser, "--algorithms", names, default)
-    shown: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
-    parser.add_argument("--fewer", nargs="+", type=algorithm_seeds, default=[], **shown)
-
-
-def seeds_of(options: argparse.Namespace) -> dict[str, int]:
-    """The number of seeds of each algorithm: --seeds, or its entry of --fewer if that is less."""
-    fewer = dict(options.fewer)
-    return {name: min(fewer.get(name, options.seeds), options.seeds) for name in options.algorithms}
-
-
-def seeds_text(options: argparse.Namespace) -> str:
-    """The numbers of seeds as text, such as "10 seeds (BKB: 3)"."""
-    counts = {label(name): number for name, number in seeds_of(options).items()}
-    fewer = "; ".join(f"{name}: {n}" for name, n in counts.items() if n < options.seeds)
-    return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
-
-
-def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
-    """The fields of summary.json that hold for all runs: the number of seeds, and texts that
-    explain the data and the numbers of the same names."""
-    parallel = min(options.workers, options.seeds)
-    return dict(
-        seeds=options.seeds,
-        data=data,
-        uniform_regret="t (f* - mean f), the expected regret of t uniform arms",
-        run_seconds="wall time of a run without compilation, "
-        + ("one process" if parallel == 1 else f"{parallel} processes of one thread side by side"),
-        compile_seconds="sum over the calls; a warm persistent cache makes it small",
-    )
 
 
 def grid(horizon: int) -> np.ndarray:
@@ -160,57 +127,63 @@ def run_algorithm(
     folder: Path,
     seeds: int,
     states: Callable[[int], Any] | None = None,
+    workers: engine.Workers | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of an algorithm. Saved runs are read, and missing runs are executed."""
+    """The runs of all seeds of an algorithm. Saved runs are read, and missing runs are executed.
+    Without `workers`, they run in as many processes as the configuration says."""
     store.record_configuration(folder, name, config)
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
     if missing:
-        horizon, workers = config["horizon"], config["seeds_side_by_side"]
+        horizon = config["horizon"]
+        workers = workers or engine.Workers(config["seeds_side_by_side"])
         total, title = seeds * horizon, f"{name}, {seeds} seeds"
         done = total - len(missing) * horizon
         run = partial(run_seed, bandit, problem, config, folder, states)
         with cli.progress(total, done, unit="evaluations", name=title) as bar:
-            processes.run_each(run, missing, workers, horizon, bar)
+            engine.run_each(run, missing, workers, horizon, bar)
     return [store.read_run(folder, name, s) for s in range(seeds)]
 
 
-def run_all(
-    make: Callable[[str, Config], Any],
-    problem: Any,
-    name: str,
-    configs: Mapping[str, Config],
+def save_groups(
     folder: Path,
-    seeds: Mapping[str, int],
-) -> tuple[Runs, dict[str, dict[str, Any]], list[tidy.Run]]:
-    """Runs all seeds of make(algorithm, config) on a problem, called `name` in the tables. Returns
-    the runs of each algorithm, its entry in summary.json, and all runs for the tables."""
-    runs = {
-        algorithm: run_algorithm(
-            algorithm, make(algorithm, config), problem, config, folder, seeds[algorithm]
-        )
-        for algorithm, config in configs.items()
-    }
-    entries = {algorithm: summarise(rows) for algorithm, rows in runs.items()}
-    return runs, entries, tidy_runs(name, configs, runs)
+    experiment: str,
+    groups: Mapping[str, Group],
+    data: str,
+    title: str,
+    options: common.Options,
+) -> None:
+    """Makes the missing runs of {problem: group} in a figure's folder, and writes its tables."""
+    configs = {name: dict(group.configs) for name, group in groups.items()}
+    most = max(max(group.seeds.values()) for group in groups.values())
+    with options.results(folder, experiment, configs, most) as results:
+        table: list[tidy.Run] = []
+        for number, (problem, group) in enumerate(groups.items()):
+            runs = {}
+            for name, config in group.configs.items():
+                bandit, states = group.make(name, config), None
+                if group.state is not None:
+                    states = partial(group.state, name, bandit, group.problem, config)
+                runs[name] = run_algorithm(
+                    *(name, bandit, group.problem, config),
+                    folder if len(groups) == 1 else folder / "runs" / f"group_{number:02d}",
+                    *(group.seeds[name], states, options.workers),
+                )
+                if group.finish is not None:
+                    for seed, arrays in enumerate(runs[name]):
+                        group.finish(group.problem, config, seed, arrays)
+            table += tidy_runs(problem, group.configs, runs)
+        seeds = {problem: dict(group.seeds) for problem, group in groups.items()}
+        workers = options.workers.processes
+        results.write(dict(config=configs, seeds=seeds, data=data, workers=workers), table, title)
 
 
-def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """The entry of an algorithm in summary.json."""
-
-    def column(field: str) -> np.ndarray:
-        return np.array([float(run[field]) for run in runs])
-
-    return dict(
-        seeds=len(runs),
-        horizon=int(runs[0]["t"][-1]),
-        regret_ratio=summaries.statistics(column("final_regret_ratio"), ci=True),
-        batches=summaries.statistics(column("batches")),
-        dictionary_size=summaries.statistics(column("dictionary_size")),
-        run_seconds=float(column("run_seconds").mean()),
-        compile_seconds=float(column("compile_seconds").sum()),
-    )
+def seeds_by_algorithm(settings: Config) -> dict[str, int]:
+    """The number of seeds of each algorithm: settings["seeds"], or fewer for those in
+    settings["fewer"]."""
+    most, fewer = settings["seeds"], settings.get("fewer", {})
+    return {name: min(fewer.get(name, most), most) for name in settings["algorithms"]}
 
 
 def tidy_runs(problem: str, configs: Mapping[str, Config], runs: Runs) -> list[tidy.Run]:
@@ -226,11 +199,12 @@ def draw(folder: Path) -> None:
     """Draws regret_ratio.png, time.png, batch_size.png and, if an algorithm has a dictionary,
     dictionary.png, with the published curves in the folder."""
     published = against_published.read_curves(folder)
-    curves, summary, _ = tidy.load(folder)
+    curves, summary, provenance = tidy.load(folder)
     title = curves.attrs["title"]
     ratios = tidy.lines(curves, "regret_ratio")
     plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
-    side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
+    workers = provenance.get("workers") or summary["seeds_side_by_side"].max()
+    side_by_side = min(int(workers), summary["seed"].nunique())
     # times before the first progress report are not measured
     seconds = tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
     plots.run_time(folder / "time.png", seconds, title, side_by_side, published.get("seconds"))

@@ -10,13 +10,14 @@ The problem "generated" needs no download. MyKernel is a kernel, or makes one fr
 The last column of a table is the reward, the other columns are numeric features. --random
 lengthscale 1 30 --samples 50 draws 50 values at random. An interrupted sweep resumes with the same
 command. A folder holds one sweep with its tables (`experiments.results.tidy`) and the printed table
-(best.csv and best.tex). --workers 2 uses two cores.
+(best.csv and best.tex). `experiments.common.load` reads it as an xarray Dataset, also before its
+end.
 
---cluster submits the runs as an array of jobs with submitit, and writes the tables after them.
+--workers 2 uses two processes of this machine, and --cluster tcp://host:8786 the workers of a
+scheduler of Dask, which share --out and the working directory (`experiments.engine`).
 """
 
 import argparse
-import importlib
 import math
 import time
 from collections.abc import Callable
@@ -26,9 +27,8 @@ from typing import Any, NamedTuple
 import jax
 import pandas as pd
 
-from experiments import cli
+from experiments import cli, engine
 from experiments.results import environment, files, outputs, store, summaries, tidy
-from experiments.runs import processes
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
@@ -95,17 +95,6 @@ def run(sweep: Sweep) -> pd.DataFrame:
     return rank(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
 
 
-def run_shard(sweep: Sweep, number: int, shards: int) -> None:
-    """Executes every `shards`-th run from the `number`-th on, and writes no tables. Neighbouring
-    runs take similar times, and belong to different shards. Shards do not lock the folder, because
-    every run has a separate file."""
-    cli.set_up_jax()  # a shard is a process
-    sweep_plan = plan(sweep)
-    files.check_folder(sweep.out)
-    record_sweep(sweep, sweep_plan)
-    make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: shards])
-
-
 def missing_tasks(sweep: Sweep, tasks: list[Task]) -> list[Task]:
     return [task for task in tasks if not execution.path(sweep.out, task).exists()]
 
@@ -143,21 +132,22 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
         f" {sweep.horizon:,} evaluations, {len(missing)} of them missing",
         flush=True,
     )
-    vmapped = sweep.strategy == "vmap" or (
-        sweep.strategy == "auto" and jax.default_backend() != "cpu"
-    )
+    on_accelerator = jax.default_backend() != "cpu" and not sweep.cluster
+    vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and on_accelerator)
     began, programs_before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     total = len(tasks) * sweep.horizon
     make = RunMaker(sweep, environment.commit_name(), sweep_plan)
+    workers = engine.Workers(sweep.workers, sweep.cluster)
     unit, name = "evaluations", f"{len(tasks)} runs"
     with cli.progress(total, total - evaluations, unit, name) as bar:
         if missing and vmapped:
             execution.run_vmapped(make.job, missing, sweep.chunk, bar)
         elif missing:
-            processes.run_each(make, missing, sweep.workers, sweep.horizon, bar)
+            engine.run_each(make, missing, workers, sweep.horizon, bar)
     seconds = time.perf_counter() - began
     how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} processes"
+    how = "cluster" if sweep.cluster else how
     return len(missing), dict(
         strategy=how,
         runs=len(missing),
@@ -286,31 +276,8 @@ def with_error(number: float, half_width: float) -> str:
     return f"${number:.{digits}f} \\pm {half_width:.{digits}f}$"
 
 
-def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) -> None:
-    """Runs all shards as an array of jobs ("slurm": through Slurm, "local": as processes of this
-    machine) and waits for them; their output is in the folder jobs/. Raises ValueError when
-    submitit is not installed or refuses a parameter, and when a job failed."""
-    environment.package_versions("submitit")
-    submitit = importlib.import_module("submitit")
-    try:
-        executor = submitit.AutoExecutor(folder=sweep.out.resolve() / "jobs", cluster=cluster)
-        # submitit's default is five minutes
-        executor.update_parameters(**dict(name="sweep", timeout_min=24 * 60) | parameters)
-    except (RuntimeError, NameError, TypeError, ValueError) as error:
-        raise ValueError(f"--cluster {cluster}: {error}") from error
-    numbers = list(range(1, shards + 1))
-    jobs = executor.map_array(run_shard, [sweep] * shards, numbers, [shards] * shards)
-    print(f"{shards} jobs are submitted", flush=True)
-    failed = [job.paths.stderr for job in jobs if job.exception() is not None]  # waits for the job
-    if failed:
-        raise ValueError(
-            f"{len(failed)} of {shards} jobs failed; the same command makes the missing runs. Their"
-            f" errors are in {', '.join(map(str, failed))}"
-        )
-
-
-def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
-    """The sweep of a command line, and all options."""
+def parse(arguments: list[str] | None = None) -> Sweep:
+    """The sweep of a command line."""
     shared = ("horizon", "seeds", "workers", "data_dir")
     parser = cli.parser(__doc__, prog="scripts/sweep", **dict.fromkeys(shared))
     defaults = {
@@ -351,14 +318,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     parser.add_argument(
         "--chunk", type=cli.count, help="runs in one program of vmap (default %(default)s)"
     )
-    parser.add_argument("--cluster", choices=("local", "slurm"), help="submit the runs as jobs")
-    parser.add_argument(
-        "--shards", type=cli.count, default=4, help="number of jobs of --cluster (default 4)"
-    )
-    submit_help = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
-    parser.add_argument(
-        "--submit", nargs="+", type=parameter, default=[], metavar="NAME=VALUE", help=submit_help
-    )
+    cluster_help = "address of a scheduler of Dask, such as tcp://host:8786, in place of --workers"
+    parser.add_argument("--cluster", metavar="ADDRESS", help=cluster_help)
     parser.set_defaults(**defaults)
     options = parser.parse_args(arguments)
     chosen: dict[str, Any] = {name: getattr(options, name) for name in defaults}
@@ -368,7 +329,9 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
             chosen[name] = {number: tuple(map(float, values)) for number, *values in given}
         except ValueError as error:
             parser.error(f"--{name} takes the name of a number and values: {error}")
-    return Sweep(out=options.out, **chosen), options
+    # workers on other machines have another working directory
+    chosen["data_dir"] = chosen["data_dir"] and chosen["data_dir"].resolve()
+    return Sweep(out=options.out.resolve(), **chosen)
 
 
 def problem(text: str) -> str:
@@ -391,21 +354,9 @@ def kernel(text: str) -> str:
     return text
 
 
-def parameter(text: str) -> tuple[str, Any]:
-    """The name and value, ("timeout_min", 240) for "timeout_min=240". The `type` of an option."""
-    name, _, value = text.partition("=")
-    if not (name and value):
-        raise argparse.ArgumentTypeError(f"must be such as timeout_min=240; {text!r} was given")
-    return name, int(value) if value.isdecimal() else value
-
-
 @cli.command
 def main() -> None:
-    sweep, options = parse()
-    if options.cluster:
-        # the jobs need the memory of the accelerators, most of which JAX would reserve here
-        jax.config.update("jax_platforms", "cpu")
-        submit(sweep, options.cluster, options.shards, dict(options.submit))
+    sweep = parse()
     cli.set_up_jax()
     table = run(sweep)
     print_table(table)

@@ -54,6 +54,7 @@ class Sweep:
     arms: int = 2_000  # of the problem "generated"
     strategy: str = "auto"
     workers: int = 1  # number of processes
+    cluster: str = ""  # address of a scheduler of Dask
     chunk: int = 64  # runs in one program of strategy "vmap"
     data_dir: Path | None = None
 

@@ -24,7 +24,7 @@ import numpy as np
 from experiments import cli
 from experiments.contrib import drift
 from experiments.data import streams
-from experiments.pkawv_2019 import large_scale
+from experiments.pkawv_2019 import fig2_4_streams
 from experiments.results import environment, outputs
 from experiments.tables import scale
 from jsketch import loops
@@ -41,20 +41,20 @@ Block = tuple[np.ndarray, np.ndarray]  # inputs [k, d] and labels [k]
 def generate(n: int) -> Iterator[Block]:
     """The blocks of the generated stream of n examples."""
     weights = np.random.default_rng(0).standard_normal(DIMENSION)
-    for begin in range(0, n, large_scale.CHUNK):
-        rng, length = np.random.default_rng(begin + 1), min(large_scale.CHUNK, n - begin)
+    for begin in range(0, n, fig2_4_streams.CHUNK):
+        rng, length = np.random.default_rng(begin + 1), min(fig2_4_streams.CHUNK, n - begin)
         xs = rng.random((length, DIMENSION))
         ys = 0.8 * np.sin(xs @ weights) + NOISE * rng.standard_normal(length)
         yield xs, np.clip(ys, -1, 1)
 
 
 def make_forecaster(method: str, dimension: int, n: int, lengthscale: float) -> Any:
-    """One of the compiled forecasters, with the settings of `large_scale`."""
+    """One of the compiled forecasters, with the settings of `fig2_4_streams`."""
     degree = max(k for k in (1, 2, 3) if basis_size(dimension, k) <= MAX_FEATURES)
     names = dict(pkawv=f"taylor_{degree}", nystrom_awv="nystrom", fogd="fogd")
     settings = dict(regularization=1.0, mu=1.0, beta=1.0, eps=0.5, awv=True)
     config = dict(method=names[method], lengthscale=lengthscale, **settings)
-    return large_scale.make_forecaster(config, dimension, n)
+    return fig2_4_streams.make_forecaster(config, dimension, n)
 
 
 def sgd_predictions(blocks: Iterable[Block], dimension: int, lengthscale: float) -> Iterator[Any]:
@@ -63,11 +63,11 @@ def sgd_predictions(blocks: Iterable[Block], dimension: int, lengthscale: float)
     from sklearn.linear_model import SGDRegressor
 
     gamma = 0.5 / lengthscale**2
-    features = RBFSampler(gamma=gamma, n_components=large_scale.N_FREQUENCIES, random_state=0)
+    features = RBFSampler(gamma=gamma, n_components=fig2_4_streams.N_FREQUENCIES, random_state=0)
     # the random features depend on the dimension of the inputs only
     model, features = SGDRegressor(random_state=0), features.fit(np.zeros((1, dimension)))
     for xs, ys in blocks:
-        yield np.concatenate(list(large_scale.predict_sgd(model, features, xs, ys)))
+        yield np.concatenate(list(fig2_4_streams.predict_sgd(model, features, xs, ys)))
 
 
 def average_loss(predictions: Iterable[Any], blocks: Iterable[Block]) -> float:
@@ -89,7 +89,7 @@ def measure(name: str, method: str, examples: int | None, data_dir: str | None) 
     else:
         data = streams.load_stream(name, "authors", data_dir, limit=examples)
         n, dimension = data.xs.shape
-        blocks = partial(loops.chunks, data.xs, data.ys, large_scale.CHUNK)
+        blocks = partial(loops.chunks, data.xs, data.ys, fig2_4_streams.CHUNK)
 
     def predictions(source: Iterable[Block]) -> Iterator[Any]:
         if method == "sgd_fourier":

@@ -1,4 +1,4 @@
-"""Exponents of PKAWV's Figure 1 (THEORY 7.11), widths of BBKB's methods, slopes, and figures."""
+"""Widths of BBKB's methods, slopes, and figures."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,39 +6,10 @@ import pytest
 
 from experiments.bbkb_2020 import methods
 from experiments.figures import plots
-from experiments.pkawv_2019 import rates
 from experiments.results import summaries
 from experiments.runs import bandit_runs
 from jsketch import loops
 from jsketch.bandits import widths
-
-
-@pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
-def test_exponents_are_those_of_the_closed_forms(gamma):
-    optimal, threshold = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
-    for a in (0.3 * threshold, 0.8 * threshold):  # Corollary 7, small dictionaries
-        assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
-    assert rates.exponent("pkawv", gamma, 1.01 * threshold)[1] == pytest.approx(optimal)
-    threshold = 2 * gamma / (1 + gamma)  # Corollary 8
-    assert rates.exponent("beforehand", gamma, threshold)[1] == pytest.approx(optimal)
-    assert rates.exponent("beforehand", gamma, 0.9 * threshold)[1] > optimal + 1e-3
-    assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
-    # the paper states the exponent 4 gamma / (1 + gamma)^2
-    best = gamma * (3 + gamma) / (1 + gamma) ** 2
-    exponent = rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1]
-    assert exponent == pytest.approx(best)
-    assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12
-
-
-def test_the_slope_of_a_power_is_its_exponent_with_its_error():
-    """Mean regrets 3 n^0.4 have the exponent 0.4, with no error when all seeds agree."""
-    counts = [256, 512, 1024]
-    regrets = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)
-    assert rates.slope(counts, regrets) == pytest.approx((0.4, 0.0), abs=1e-12)
-    # for seeds that grow as n^0.2 and n^0.6 the exponent of the mean is between, and has an error
-    regrets = 3 * np.power(np.array(counts)[:, None], [0.2, 0.2, 0.6, 0.6])
-    exponent, error = rates.slope(counts, regrets)
-    assert 0.2 < exponent < 0.6 and error > 0.02
 
 
 def test_widths_of_the_methods_are_those_of_the_papers():

@@ -15,7 +15,7 @@ import pytest
 from rows import check_refusals
 
 from experiments import cli
-from experiments.bbkb_2020 import regret
+from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.results import tidy
 from experiments.sweep import execution, heat_maps, settings
@@ -174,26 +174,11 @@ def test_mistakes_are_refused(tmp_path):
     assert not list(tmp_path.rglob("*"))
 
 
-def test_shards_make_the_runs_of_the_whole_sweep(finished_sweep, tmp_path, monkeypatch):
-    options = dataclasses.replace(finished_sweep[0], out=tmp_path)
-    monkeypatch.setattr(sweep.cli, "set_up_jax", lambda: None)
-    for shard, n_runs in ((3, 2), (1, 5)):
-        sweep.run_shard(options, shard, 3)
-        assert len(list(tmp_path.rglob("row*.npz"))) == n_runs
-    with pytest.raises(ValueError, match="horizon was 30, is now 31"):
-        sweep.run_shard(dataclasses.replace(options, horizon=31), 2, 3)
-    sweep.run_shard(options, 2, 3)
-    assert not (tmp_path / tidy.CURVES).exists()
-    monkeypatch.setattr(execution, "save", pytest.fail)  # the whole sweep repeats no run
-    sweep.run(options)
-    assert_same_rows(finished_sweep[0].out, tmp_path)
-
-
 @pytest.mark.parametrize("problem", ["generated", "linear_fast"])
 def test_every_algorithm_of_the_experiments_can_be_swept(problem):
     options = Sweep(out=Path("nowhere"), problem=problem, arms=60)
     setting = settings.load(options)
-    assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
+    assert setting.algorithms is (linear if problem.startswith("linear") else methods).ALGORITHMS
     for name in setting.algorithms:
         bandit = settings.make(dataclasses.replace(options, algorithm=name), setting)
         with_half = settings.with_numbers(bandit, dict.fromkeys(settings.numbers(bandit), 0.5))
@@ -325,7 +310,7 @@ def test_a_kernel_of_the_user_can_be_swept(tmp_path, monkeypatch, capsys):
             sweep.parse(["--out", "out", "--kernel", name])
         assert "must be one of gaussian, matern12, " in capsys.readouterr().err
     arguments = "--problem generated --kernel own_kernels:Mine --out out --arms 60 --horizon 20"
-    parsed, _ = sweep.parse(f"{arguments} --seeds 1 --grid tilt 1 2".split())
+    parsed = sweep.parse(f"{arguments} --seeds 1 --grid tilt 1 2".split())
     assert sorted(sweep.run(parsed)["tilt"]) == [1, 2]
     del sys.modules["own_kernels"]
 
@@ -343,7 +328,7 @@ def test_an_algorithm_and_a_table_of_the_user_can_be_swept(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     arguments = "--problem table.csv --algorithm my_bandits:MyBandit --kernel matern52 --out out"
     arguments += " --horizon 20 --seeds 1 --grid ratio 2 3"
-    options, _ = sweep.parse(arguments.split())
+    options = sweep.parse(arguments.split())
     setting = settings.load(options)
     assert setting.problem.arms.features.shape == (60, 2)
     assert setting.problem.mean_reward.min() == 0 and setting.problem.mean_reward.max() == 1

@@ -1,1 +1,0 @@
-"""The packages on which the paper's baselines run, with their defaults."""

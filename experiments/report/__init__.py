@@ -1,1 +1,0 @@
-"""A page with the verdicts on the claims of the papers."""

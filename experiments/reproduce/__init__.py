@@ -1,1 +1,0 @@
-"""One command that runs all experiments and builds the report."""

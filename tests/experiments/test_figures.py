@@ -1,0 +1,175 @@
+"""Figures of the papers: their form, and verdicts that the saved runs and verdicts.toml share."""
+
+import importlib
+import shutil
+
+import numpy as np
+import pytest
+
+from experiments import common, reproduce
+from experiments.bbkb_2020 import fig1_regret, fig4_search
+from experiments.data import datasets
+from experiments.results import store, tidy
+
+FIGURES = {
+    reproduce.module(file): importlib.import_module(reproduce.module(file))
+    for file in reproduce.registry().values()
+}
+CHECKS = [(figure, check) for figure in FIGURES.values() for check in figure.CHECKS]
+ENTRIES = {
+    f"{paper}.{name}": entry
+    for paper, entries in common.verdicts().items()
+    for name, entry in entries.items()
+}
+FIELDS = ("place", "claim", "statistic", "threshold", "verdict", "was", "why")
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_a_figure_has_its_parts_and_its_runs_exist(figure):
+    assert figure.RUNS and callable(figure.run) and callable(figure.draw)
+    assert isinstance(figure.QUICK, dict) and figure.__doc__
+    for folder, settings in figure.RUNS.items():
+        assert "seeds" in settings, folder
+
+
+@pytest.mark.parametrize(
+    ("figure", "check"), CHECKS, ids=[f"{common.paper_of(f)}.{c.__name__}" for f, c in CHECKS]
+)
+def test_the_saved_runs_give_the_verdict_of_the_file(figure, check):
+    word, numbers = common.judge(check, common.RESULTS)
+    assert word == common.verdict_entry(figure, check)["verdict"], numbers
+
+
+CAUSES = [
+    (name, cause)
+    for figure in FIGURES.values()
+    for name, cause in getattr(figure, "CAUSES", {}).items()
+    if ENTRIES[f"{common.paper_of(figure)}.{name}"]["cause_run"] != "untested"
+]
+
+
+@pytest.mark.parametrize(("name", "cause"), CAUSES, ids=[name for name, _ in CAUSES])
+def test_the_runs_that_differ_in_the_cause_confirm_the_claim(name, cause):
+    word, numbers = common.judge(cause, common.RESULTS)
+    assert word == common.CONFIRMED, numbers
+
+
+@pytest.mark.parametrize(("name", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_an_entry_is_complete_and_its_cause_is_a_folder_of_runs(name, entry):
+    assert all(isinstance(entry[field], str) for field in FIELDS)
+    words = {common.CONFIRMED, common.DIFFERS, common.UNDECIDED, common.WITHDRAWN}
+    assert entry["verdict"] in words
+    judged = {f"{common.paper_of(figure)}.{check.__name__}" for figure, check in CHECKS}
+    assert (name in judged) == (entry["verdict"] != common.WITHDRAWN)
+    # a verdict that changed says why
+    assert entry["why"] or entry["verdict"] == entry["was"] or not entry["was"]
+    cause_run = entry.get("cause_run")
+    if entry["verdict"] == common.DIFFERS:
+        folders = [cause_run] if isinstance(cause_run, str) else cause_run
+        assert folders
+        for folder in folders:
+            exists = common.tidy.is_complete(common.RESULTS / folder)
+            assert folder == "untested" or exists, folder
+
+
+PAGES = {
+    common.paper_of(figure): common.Path(figure.__file__).with_name("README.md").read_text()
+    for figure in FIGURES.values()
+}
+
+
+@pytest.mark.parametrize(("name", "entry"), ENTRIES.items(), ids=ENTRIES)
+def test_the_page_of_the_paper_has_the_verdict(name, entry):
+    assert f"| {entry['claim']} | {entry['verdict']} |" in PAGES[name.split(".")[0]]
+
+
+def write_runs(folder, metric, values, t=(1, 10)):
+    """Writes tables of runs whose metric has the values {algorithm: one for each seed} at all t."""
+    runs = [
+        tidy.Run(
+            dict(problem="made up", algorithm=name),
+            seed,
+            {"t": np.array(t), metric: np.full(len(t), value)},
+        )
+        for name, row in values.items()
+        for seed, value in enumerate(row)
+    ]
+    tidy.write(folder, runs, "made up", "made up")
+    store.write_json(folder / tidy.PROVENANCE, dict(minutes=2.5))
+
+
+def test_a_rule_confirms_differs_and_leaves_undecided(tmp_path):
+    """On made-up tables of four folders, of which one has another baseline."""
+    rules = dict(bbkb_global=[0.10, 0.11, 0.12], bbkb_global_local=[0.30, 0.31, 0.32])
+    cases = {
+        "confirmed": [0.20, 0.20, 0.23],
+        "differs": [0.05, 0.06, 0.08],
+        "undecided": [0.05, 0.20, 0.11],
+    }
+    for word, baseline in cases.items():
+        root = tmp_path / word
+        for name in ("abalone", "cadata", "abalone_code", "cadata_code"):
+            row = baseline if name == "cadata" else cases["confirmed"]
+            write_runs(root / "bbkb_2020" / name, "regret_ratio", rules | dict(gp_ucb=row))
+        assert common.judge(fig1_regret.least_regret, root).word == word
+    (root / "bbkb_2020" / "cadata" / "summary.json").unlink()
+    word, numbers = common.judge(fig1_regret.least_regret, root)
+    assert word == "undecided" and "Not run: bbkb_2020/cadata" in numbers
+    # one seed decides nothing
+    one_seed = {name: row[:1] for name, row in rules.items()} | dict(gp_ucb=[0.01])
+    write_runs(root / "bbkb_2020" / "cadata", "regret_ratio", one_seed)
+    word, numbers = common.judge(fig1_regret.least_regret, root)
+    assert word == "undecided" and "GP-UCB -0.0900 (one seed)" in numbers
+    assert common.minutes(root / "bbkb_2020" / "cadata") == 2.5
+
+
+def test_a_search_that_leads_at_some_t_only_is_undecided(tmp_path):
+    """And so is one whose readings of the settings disagree."""
+    t, even = (1, 134, 136, 300, 1_000), np.array([0.0, 1e-4, -1e-4])
+    readings = ("nas", "nas_code", "nas_less_noise", "nas_less_noise_two_arms")
+    for word, last in (("confirmed", 1e-3), ("differs", 3e-3), ("undecided", 2e-3)):
+        runs = [
+            tidy.Run(
+                dict(problem="made up", algorithm=name),
+                seed,
+                dict(t=np.array(t), simple_regret=np.array([1, row[0], *row]) + noise),
+            )
+            for name, row in dict(
+                evolution=(4e-3, 3e-3, 2e-3),
+                bbkb_global=(1e-3, 1e-3, last),
+                bbkb_global_local=(1e-3, 1e-3, 1e-3),
+            ).items()
+            for seed, noise in enumerate(even * (1 if name == "evolution" else 2))
+        ]
+        for reading in readings:
+            folder = tmp_path / word / "bbkb_2020" / reading
+            tidy.write(folder, runs, "made up", "made up")
+            store.write_json(folder / tidy.PROVENANCE, {})
+        assert common.judge(fig4_search.beats_evolution, tmp_path / word).word == word
+    other = tmp_path / "differs" / "bbkb_2020" / "nas_code"
+    shutil.copytree(other, tmp_path / "confirmed" / "bbkb_2020" / "nas_code", dirs_exist_ok=True)
+    word, numbers = common.judge(fig4_search.beats_evolution, tmp_path / "confirmed")
+    assert word == "undecided" and "[code's width] differs" in numbers
+
+
+def test_a_quick_figure_runs_resumes_draws_and_is_judged(tmp_path, monkeypatch, capsys):
+    """With made-up data, and without the curves of the poster."""
+    random = np.random.default_rng(0)
+    data = datasets.Dataset("made up", random.normal(size=(40, 3)), random.normal(size=40), "here")
+    monkeypatch.setattr(datasets, "load", lambda *_: data)
+    names = ["bbkb_2020/abalone", "--quick", "--seeds", "1", "--out", str(tmp_path)]
+    [file], options = reproduce.parse(["bbkb:1", "--only", *names])
+    figure = importlib.import_module(reproduce.module(file))
+    common.make(figure, options)
+    printed, folder = capsys.readouterr().out, tmp_path / "bbkb_2020" / "abalone"
+    assert "UNDECIDED" in printed and "numbers and verdicts are not results" in printed
+    assert {path.name for path in folder.glob("*.png")} >= {"regret_ratio.png", "time.png"}
+    assert common.tables(folder).provenance["minutes"] > 0
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*.npz")}
+    common.make(figure, options)
+    assert len(times) == 3 and times == {path: path.stat().st_mtime_ns for path in times}
+    with pytest.raises(ValueError, match="there is no cadata: choose from bbkb_2020/abalone"):
+        common.make(figure, common.Options(tmp_path, only=("cadata",)))
+    for wrong in (["bbkb:99"], ["bbkb:1", "--quick", "--out", str(common.RESULTS)]):
+        with pytest.raises(SystemExit):
+            reproduce.parse(wrong)

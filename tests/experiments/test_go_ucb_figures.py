@@ -1,0 +1,130 @@
+"""Figures of GO-UCB: the null baseline, rules on made-up tables, the rows of rate.py, and quick
+figures."""
+
+import json
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import common
+from experiments.go_ucb_2023 import fig2_functions, fig3_4_5_tuning, rate
+from experiments.results import store, tidy
+
+F1 = fig2_functions.FUNCTIONS["f1"]
+STEPS = F1[1] + F1[2]
+
+
+def write_f1(folder, regrets):
+    """Tables of runs on f1 with the regrets {method: [S, 30]}; the observed values are their
+    negatives."""
+    runs = [
+        tidy.Run(
+            dict(problem="f1", algorithm=name),
+            seed,
+            dict(t=np.arange(1, STEPS + 1), regret=row, y=-row),
+        )
+        for name, rows in regrets.items()
+        for seed, row in enumerate(np.asarray(rows, float))
+    ]
+    tidy.write(folder, runs, "made up", "made up")
+    provenance = dict(functions=dict(f1=dict(uniform_regret=1.0)))
+    store.write_json(folder / tidy.PROVENANCE, provenance)
+
+
+def test_the_null_baseline_repeats_the_best_observed_point_of_phase_one(tmp_path):
+    regret = np.full((2, STEPS), 9.0)
+    regret[0, :5], regret[1, :5] = [5, 3, 4, 6, 7], [2, 8, 8, 8, 8]
+    write_f1(tmp_path / "runs", dict(uniform=regret))
+    null = fig2_functions.repeated(tmp_path / "runs", "f1", "uniform")
+    assert (null[:, :5] == regret[:, :5]).all() and (null[:, 5:].T == [3, 2]).all()
+
+
+def test_a_flat_curve_is_confirmed_only_if_phase_two_finds_the_optimum(tmp_path):
+    """Ten groups of five runs without an optimal point in phase I, or with one in each."""
+    found, lost, lucky = np.ones((50, STEPS)), np.ones((50, STEPS)), np.ones((50, STEPS))
+    found[:, 5:] = 0
+    lucky[:, 4:] = 0
+    half = np.concatenate([lucky[:40], lost[:10]])
+    words = {}
+    for name, regret in dict(found=found, lost=lost, lucky=half).items():
+        root = tmp_path / name
+        for folder in ("rates_f1", "synthetic"):
+            write_f1(root / "go_ucb_2023" / folder, dict(go_ucb_printed=regret))
+        words[name] = common.judge(fig2_functions.optimum_after_phase_one, root).word
+    assert words == dict(found="confirmed", lost="differs", lucky="undecided")
+
+
+def test_implementations_that_disagree_or_were_not_run_leave_a_claim_undecided():
+    def missing():
+        raise common.Missing("made up")
+
+    cases = {
+        name: partial(common.verdict, holds, "") for name, holds in dict(a=True, b=False).items()
+    }
+    assert common.agreed(cases).word == common.UNDECIDED
+    assert common.agreed(dict(a=cases["a"])).word == common.CONFIRMED
+    assert common.agreed(dict(b=cases["b"])).word == common.DIFFERS
+    for name in cases:
+        word, numbers = common.agreed({name: cases[name], "other": missing})
+        assert word == common.UNDECIDED and "Not run: made up" in numbers
+
+
+def test_rows_as_a_triangular_factor_give_the_estimate_of_all_rows():
+    """`rate.with_row` against eq. 5 in dense NumPy code."""
+    keys, lam = jax.random.split(jax.random.key(0), 3), 3.0
+    x = jax.random.uniform(keys[0], (12, 2), minval=-1, maxval=1)
+    y, w0 = jax.random.normal(keys[1], (12,)), rate.draw_parameters(keys[2], x[0])
+    zeros = jnp.zeros((5, 5))
+    state = rate.State(x, y, jnp.ones(12, bool), zeros, zeros[0], w0)
+    add, slope = jax.jit(rate.with_row), jax.jit(jax.value_and_grad(rate.bump))
+    rows, targets, w = np.zeros((0, 5)), np.zeros(0), np.asarray(w0)
+    for point, value in zip(x, y, strict=True):
+        f, gradient = map(np.asarray, slope(jnp.asarray(w), point))
+        rows, targets = np.vstack([rows, gradient]), np.append(targets, gradient @ w + value - f)
+        sigma = lam * np.eye(5) + rows.T @ rows
+        w = np.linalg.solve(sigma, rows.T @ targets + lam * np.asarray(w0))
+        state = add(state, point, value, w0, lam)
+    np.testing.assert_allclose(state.w, w, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(state.factor.T @ state.factor, rows.T @ rows, atol=1e-10)
+
+
+def test_the_slope_is_that_of_a_power(tmp_path):
+    """No slope decides, because the theorem leaves its constants open."""
+    for steepest in (0.9, 0.6):
+        runs = [
+            tidy.Run(
+                dict(problem=f"T = {t}", algorithm=form, T=t),
+                seed,
+                dict(t=np.arange(2), regret=np.ones(2), cumulative_regret=np.array(scale * t**p)),
+            )
+            for form, p in dict(theorem=steepest, refit=0.5, uniform=1.0).items()
+            for t in (64, 128, 256, 512)
+            for seed, scale in enumerate((1.0, 1.01))
+        ]
+        folder = tmp_path / str(steepest) / "go_ucb_2023" / "rate"
+        tidy.write(folder, runs, "made up", "made up")
+        store.write_json(folder / tidy.PROVENANCE, {})
+        assert rate.slope(folder, "refit")[0] == pytest.approx(0.5, abs=0.01)
+        assert rate.slope(folder, "theorem", 256)[0] == pytest.approx(steepest, abs=0.02)
+        word, numbers = common.judge(rate.square_root, tmp_path / str(steepest))
+        assert word == "undecided" and f"from T = 256 on {steepest:.1f}" in numbers
+
+
+def test_a_quick_figure_runs_and_is_drawn(tmp_path):
+    folder = "go_ucb_2023/synthetic"
+    common.make(fig2_functions, common.Options(tmp_path, quick=True, only=(folder,)))
+    assert (tmp_path / folder / "figure2.png").exists()
+    assert json.loads((tmp_path / folder / "summary.json").read_text())["seeds"] == 2
+
+
+def test_the_null_baseline_of_tuning_has_the_regret_of_phase_one(tmp_path):
+    regret = np.linspace(1, 0, 30)
+    config = dict(problem="mlp-breast_cancer", algorithm="turbo")
+    runs = tidy.runs_of(config, [dict(t=np.arange(1, 31), regret=regret)])
+    tidy.write(tmp_path, runs, "made up", "made up")
+    store.write_json(tmp_path / tidy.PROVENANCE, {})
+    null = fig3_4_5_tuning.regrets_in(tmp_path, "mlp-breast_cancer")["repeat"]
+    assert (null[0, :5] == regret[:5]).all() and (null[0, 5:] == regret[4]).all()
