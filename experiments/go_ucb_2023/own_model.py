@@ -20,8 +20,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
 
+from experiments import common
 from experiments.results import environment, store, tidy
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, LocalGOUCB, ModelGOUCB, Turbo, UniformBox
@@ -210,11 +210,9 @@ def check(results: list[tidy.Run]) -> dict[str, Any]:
                     row = dict(problem=problem, t=t, metric=metric, method=method)
                     row["mean"] = float(values.mean())
                     if method != "model" and "model" in of:
-                        n = min(len(values), len(of["model"]))
-                        difference = of["model"][:n] - values[:n]
-                        half = stats.t.ppf(0.975, n - 1) * stats.sem(difference)
-                        row["difference"] = float(difference.mean())
-                        row["half"] = float(half)
+                        row["difference"], row["half"] = common.difference_interval(
+                            of["model"], values
+                        )
                     rows.append(row)
     numbers: dict[str, Any] = dict(rows=rows)
     final = [

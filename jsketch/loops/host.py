@@ -16,10 +16,11 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks, components, struct
+from jsketch.box.go_ucb.own_model import warn_of_misfit
 from jsketch.box.history import checked_box
 from jsketch.loops.capacities import larger_capacity
 from jsketch.loops.rollouts import Roots
-from jsketch.loops.runs import warn_of_imprecision, warn_of_misfit, warn_of_nonfinite
+from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
 from jsketch.results import must_grow
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey
@@ -271,12 +272,12 @@ class _ArmRounds(NamedTuple):
     horizon: int
 
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
+        known = _hash(self.domain)
         if state is None:
             initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
-            known = _hash(self.domain)
             return Driven(initial, np.zeros(0, np.int32), np.zeros(0), arms_hash=known)
         checks.state(self.algorithm, self.domain, state.state)
-        if state.arms_hash is not None and state.arms_hash != _hash(self.domain):
+        if state.arms_hash is not None and state.arms_hash != known:
             raise ValueError(
                 "state is of other arms: there are as many, but their features have changed."
             )
@@ -285,7 +286,7 @@ class _ArmRounds(NamedTuple):
         while bool(getattr(given, "stale", False)):
             capacity = larger_capacity(given.capacity, self.domain.count)
             given = self.algorithm.grow(given, self.domain, capacity)
-        return replace(state, state=given, arms_hash=_hash(self.domain))
+        return replace(state, state=given, arms_hash=known)
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask_arms(self.algorithm, state, self.domain, key, limit)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks, components, struct
-from jsketch.box.go_ucb.own_model import MISFIT
+from jsketch.box.go_ucb.own_model import warn_of_misfit
 from jsketch.loops.advance import Clock, Runs, advance, capacity_of
 from jsketch.loops.capacities import with_initial_capacity
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
@@ -276,12 +276,6 @@ def _run_over_box(optimizer: Any, problem: Any, key: PRNGKey, horizon: int) -> B
     warn_of_nonfinite(result.info)
     warn_of_misfit(result.state)
     return result
-
-
-def warn_of_misfit(state: Any) -> None:
-    """Warns if the flag `misfit` of a state over a box, or of one of several states, is set."""
-    if np.any(getattr(state, "misfit", False)):
-        warn(MISFIT)
 
 
 def warn_of_nonfinite(info: Any) -> bool:

@@ -239,7 +239,7 @@ class ModelGOUCB(struct.Settings):
         ends = law.vector(fit.z - factor * below), law.vector(fit.z + factor * above)
         is_identified = jnp.maximum(below, above) < IDENTIFIED
         parts = [law.named(values) for values in (law.vector(fit.z), *ends, is_identified)]
-        self._warn_of_misfit(state)
+        warn_of_misfit(state)
         return {name: Estimate(*(part[name] for part in parts)) for name in law.ranges}
 
     def posterior(self, state: ModelState, x: ArrayLike) -> tuple[Array, Array]:
@@ -258,12 +258,8 @@ class ModelGOUCB(struct.Settings):
         """Whether the law describes the values so far, as far as they show it: False, with a
         warning, if a Gaussian process of the residuals increases the log evidence by more than
         law_fit.EVIDENCE."""
-        self._warn_of_misfit(state)
+        warn_of_misfit(state)
         return not bool(state.misfit)
-
-    def _warn_of_misfit(self, state: ModelState) -> None:
-        if not is_traced(state.misfit) and np.any(state.misfit):
-            warn(MISFIT)
 
     def _fit(self, state: ModelState, key: PRNGKey) -> LawFit:
         values, noise_std = _values(state), self.noise_std
@@ -345,6 +341,14 @@ class ModelGOUCB(struct.Settings):
         mean, variance = posterior.predict(x, unit)
         score = mean + self.width * jnp.sqrt(variance)
         return score / jnp.sqrt(posterior.fit.variance)
+
+
+def warn_of_misfit(state: Any) -> None:
+    """Warns if the flag `misfit` of a state over a box, or of one of several states, is set. States
+    of other optimisers have no such flag."""
+    misfit = getattr(state, "misfit", False)
+    if not is_traced(misfit) and np.any(misfit):
+        warn(MISFIT)
 
 
 MISFIT = (
