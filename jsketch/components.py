@@ -15,7 +15,9 @@ class Component(NamedTuple):
 
 
 KERNEL = Component(
-    "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)", ("gram", "diag")
+    "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0), or"
+    " kernels.Pointwise(k) for a function k(x, y) of two points or a kernel k of tinygp or GPJax",
+    ("gram", "diag"),
 )
 ALGORITHM = Component(
     "an object with methods init, ask and tell, such as BBKB(kernel)", ("init", "ask", "tell")

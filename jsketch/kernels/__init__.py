@@ -7,8 +7,11 @@ optional. On the host, `check(x)` raises ValueError for invalid parameters, and 
 for inputs x [n,d] for which the kernel is not defined. `rounding(points [m,d], n)` is the error, in
 units of eps k(x,x), of kernel values between the points and n others, 1 by default.
 
-Kernels are added and multiplied: `Gaussian(0.5) + 0.1 * Linear()`. A kernel of your own is a class
-with the decorator of a pytree. Classes without it are refused, because `jit` does not accept them:
+Kernels are added and multiplied: `Gaussian(0.5) + 0.1 * Linear()`. `Select(Gaussian(0.5), [0, 2])`
+is a kernel of some of the inputs. `Pointwise` makes a kernel of a function of two points, and of a
+kernel of tinygp or GPJax. Any other kernel of your own is a class with the decorator of a pytree.
+Objects of classes without it are refused: `jit` could take them only as constants, and would not
+notice when their attributes change.
 
     @jsketch.struct.dataclass
     class Laplace(kernels.Operators):  # the base class adds + and *
@@ -21,31 +24,40 @@ with the decorator of a pytree. Classes without it are refused, because `jit` do
         def diag(self, x):
             return jnp.ones(len(x), x.dtype)
 
-A kernel of tinygp or GPJax is a field of such a class; their values are `self.kernel(x, y)` and
-`self.kernel(x)` in tinygp, and `self.kernel.cross_covariance(x, y)` and
-`jax.vmap(self.kernel)(x, x)` in GPJax.
-
-    stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
-    products     linear and polynomial kernels
-    combined     `Scaled`, `Sum` and `Product` of kernels, and the operators * and +
-    table        `Precomputed`, a table of kernel values
+    stationary   Gaussian, Matern, rational quadratic, periodic; distances and lengthscales
+    products     constant, linear and polynomial kernels
+    combined     `Scaled`, `Sum` and `Product` of kernels, their operators * and +, and `Select`
+    pointwise    `Pointwise`, a function of two points, or a kernel of tinygp or GPJax
+    table        `Precomputed`, a table of kernel values, and `GraphMatern`, of the nodes of a graph
 """
 
-from jsketch.kernels.combined import Operators, Product, Scaled, Sum
-from jsketch.kernels.products import Linear, Polynomial
-from jsketch.kernels.stationary import Gaussian, Matern, RationalQuadratic, squared_distances
-from jsketch.kernels.table import Precomputed, index_features
+from jsketch.kernels.combined import Operators, Product, Scaled, Select, Sum
+from jsketch.kernels.pointwise import Pointwise
+from jsketch.kernels.products import Constant, Linear, Polynomial
+from jsketch.kernels.stationary import (
+    Gaussian,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    squared_distances,
+)
+from jsketch.kernels.table import GraphMatern, Precomputed, index_features
 
 __all__ = [
+    "Constant",
     "Gaussian",
+    "GraphMatern",
     "Linear",
     "Matern",
     "Operators",
+    "Periodic",
+    "Pointwise",
     "Polynomial",
     "Precomputed",
     "Product",
     "RationalQuadratic",
     "Scaled",
+    "Select",
     "Sum",
     "index_features",
     "squared_distances",

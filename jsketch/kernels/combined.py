@@ -1,4 +1,5 @@
-"""Scaled kernels, sums and products of kernels, and the operators * and + of kernels."""
+"""Scaled kernels, sums and products of kernels, kernels of some of the inputs, and the operators *
+and + of kernels."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ class Operators:
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> Any:
+        _refuse_functions(other)
         return Sum(self, other) if checks.is_kernel(other) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
         if checks.is_kernel(other):
             return Product(self, other)
+        _refuse_functions(other)
         is_number = isinstance(other, float | int | complex | np.ndarray | np.generic | Array)
         is_bool = isinstance(other, bool) or getattr(other, "dtype", None) == np.bool_
         if not is_number or is_bool:
@@ -42,6 +45,16 @@ class Operators:
 
     def __rmul__(self, other: Any) -> Any:
         return Product(other, self) if checks.is_kernel(other) else self * other
+
+
+def _refuse_functions(other: Any) -> None:
+    """Raises ValueError for a function, or a kernel of tinygp or GPJax, which would otherwise take
+    the kernel as a constant of its own."""
+    if callable(other) and not checks.is_kernel(other) and not isinstance(other, type):
+        raise ValueError(
+            "a function, or a kernel of another library, is added or multiplied as"
+            f" Pointwise(kernel); {other!r} was given."
+        )
 
 
 @struct.dataclass
@@ -121,3 +134,56 @@ class Product(Pair):
     def rounding(self, points: Array, n_others: int) -> ArrayLike:
         """The sum of the errors of the two kernels, because relative errors of factors add."""
         return sum(checks.kernel_rounding(k, points, n_others) for k in (self.left, self.right))
+
+
+@struct.dataclass
+class Select(Operators, struct.Settings):
+    """kernel(x[columns], y[columns]): a kernel of some of the inputs. A sum of such kernels is an
+    additive model.
+
+    kernel   a kernel of `jsketch.kernels`; its lengthscales are those of the selected inputs
+    columns  the numbers of the inputs, such as [0, 2], static
+
+    Raises ValueError for columns that are not integers of at least 0, and for inputs that do not
+    have such columns.
+
+    Example:
+
+        Select(Gaussian(0.5), [0]) + Select(Matern(), [1, 2])
+    """
+
+    kernel: Any = struct.component(components.KERNEL)
+    columns: tuple[int, ...] = struct.field(pytree_node=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = np.atleast_1d(np.asarray(self.columns))
+        if columns.ndim != 1 or columns.dtype.kind not in "iu" or np.any(columns < 0):
+            raise ValueError(
+                "columns must be numbers of inputs, from 0, such as [0, 2];"
+                f" {self.columns!r} was given."
+            )
+        # a tuple, because static fields are hashed
+        object.__setattr__(self, "columns", tuple(columns.tolist()))
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self.kernel.gram(self._selected(x), self._selected(y))
+
+    def diag(self, x: Array) -> Array:
+        return self.kernel.diag(self._selected(x))
+
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        """The error of the kernel, in eps k(x,x), of values between points [m,d] and others."""
+        return checks.kernel_rounding(self.kernel, self._selected(points), n_others)
+
+    def check_inputs(self, x: Any) -> None:
+        checks.kernel_inputs(self.kernel, self._selected(x))
+
+    def _selected(self, x: Any) -> Any:
+        # JAX reads the last column in place of one that does not exist
+        if max(self.columns) >= x.shape[1]:
+            raise ValueError(
+                f"columns {list(self.columns)} are not among the {x.shape[1]} inputs, whose numbers"
+                f" are 0 to {x.shape[1] - 1}."
+            )
+        return x[:, np.array(self.columns)]

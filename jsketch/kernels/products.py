@@ -1,4 +1,4 @@
-"""Kernels of the inner product of two points: linear and polynomial."""
+"""Kernels of the inner product of two points: constant, linear and polynomial."""
 
 from __future__ import annotations
 
@@ -9,9 +9,34 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.kernels.combined import Operators
 from jsketch.kernels.stationary import WithLengthscale, divide_by_lengthscale
 from jsketch.numerics import matmul
 from jsketch.struct import in_dtype
+
+
+@struct.dataclass
+class Constant(Operators):
+    """The same value for all pairs of points: the prior variance of an unknown mean, which is added
+    to another kernel.
+
+    value  a number >= 0
+
+    Example:
+
+        Gaussian(0.5) + Constant(4.0)
+    """
+
+    value: ArrayLike = struct.number(1.0, at_least=0)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return jnp.full((x.shape[0], y.shape[0]), self.value, x.dtype)
+
+    def diag(self, x: Array) -> Array:
+        return jnp.full(x.shape[0], self.value, x.dtype)
+
+    def check(self, x: Any) -> None:
+        checks.settings(self)
 
 
 @struct.dataclass

@@ -1,5 +1,5 @@
-"""Kernels of the distance between two points (Gaussian, Matern, rational quadratic), and functions
-for squared distances and lengthscales."""
+"""Kernels of the distance between two points (Gaussian, Matern, rational quadratic) and of their
+phases (periodic), and functions for squared distances and lengthscales."""
 
 from __future__ import annotations
 
@@ -92,20 +92,33 @@ def squared_distances(
     return squared * (1 / jnp.square(lengthscale)).astype(x.dtype)
 
 
-def divide_by_lengthscale(x: Array, lengthscale: ArrayLike) -> Array:
-    """x / lengthscale, [n,d], lengthscale [] or [d]."""
-    check_shape(lengthscale, x)
+def divide_by_lengthscale(x: Array, lengthscale: ArrayLike, name: str = "lengthscale") -> Array:
+    """x / lengthscale, [n,d], lengthscale [] or [d]. `name` is its name in messages."""
+    _check_shape(lengthscale, x, name)
     return x / aligned(in_dtype(lengthscale, x.dtype), x)
 
 
-def check_shape(lengthscale: ArrayLike, x: Any) -> None:
+def _check_shape(lengthscale: ArrayLike, x: Any, name: str) -> None:
     """Raises ValueError unless the lengthscale has shape [], [1] or [d] for inputs x [n,d]."""
     shape, dimension = jnp.shape(lengthscale), jnp.shape(x)[1]
     if shape not in ((), (1,), (dimension,)):
         raise ValueError(
-            f"the kernel cannot be evaluated on inputs [n, {dimension}]: its lengthscale has shape"
-            f" {shape}. An ARD kernel needs one lengthscale for each feature."
+            f"the kernel cannot be evaluated on inputs [n, {dimension}]: its {name} has shape"
+            f" {shape}. An ARD kernel needs one {name} for each feature."
         )
+
+
+def _check_lengths(x: Any, **values: Any) -> None:
+    """Raises ValueError unless every named value is positive and one number, or one for each of the
+    inputs x [n,d]."""
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            raise ValueError(
+                f"{name} must be a number or an array, such as np.array({value}): in a list each"
+                " number is a separate leaf of the pytree."
+            )
+        checks.all_positive(**{name: value})
+        _check_shape(value, x, name)
 
 
 @struct.dataclass
@@ -118,13 +131,7 @@ class WithLengthscale(Operators):
         """Raises ValueError unless the lengthscale is positive, has shape [], [1] or [d], and its
         square does not underflow in the dtype of x [n,d]."""
         lengthscale: Any = self.lengthscale
-        if isinstance(lengthscale, list | tuple):
-            raise ValueError(
-                f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a"
-                " list each number is a separate leaf of the pytree."
-            )
-        checks.all_positive(lengthscale=lengthscale)
-        check_shape(lengthscale, x)
+        _check_lengths(x, lengthscale=lengthscale)
         dtype = jnp.result_type(x, float)
         least = float(jnp.finfo(dtype).tiny) ** 0.5
         if np.min(np.asarray(lengthscale, float)) < least:
@@ -240,3 +247,46 @@ class RationalQuadratic(Stationary):
     def check(self, x: Any) -> None:
         super().check(x)
         checks.positive(alpha=self.alpha)
+
+
+@struct.dataclass
+class Periodic(Stationary):
+    """exp(-2 sum_i sin^2(pi (x_i - y_i) / period_i) / lengthscale_i^2), for functions that repeat
+    along every input (Rasmussen and Williams 2006, eq. 4.31, where the period is 2 pi). The
+    lengthscale of GPJax is half of this one, and gamma of tinygp is 2 / lengthscale^2. If a
+    function repeats along some inputs only, choose them by `Select`.
+
+    lengthscale  one number, or one for each input [d], without a unit
+    period       one number, or one for each input [d], in the units of the inputs
+
+    Example:
+
+        Select(Periodic(1.0, period=24.0), [0]) * Select(Gaussian(0.5), [1, 2])
+    """
+
+    period: ArrayLike = struct.number(1.0, above=0)
+
+    def gram(self, x: Array, y: Array) -> Array:
+        y = in_dtype(y, x.dtype)
+        centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
+        x, y = (self._on_circles(points, centre) for points in (x, y))
+        return self._of_circles().gram(x, y)
+
+    def rounding(self, points: Array, n_others: int) -> ArrayLike:
+        on_circles = self._on_circles(points, points[:1])
+        return self._of_circles().rounding(on_circles, n_others)
+
+    def check(self, x: Any) -> None:
+        super().check(x)
+        _check_lengths(x, period=self.period)
+
+    # The squared distance of two points of the unit circle at the angles a and b is
+    # 4 sin^2((a - b) / 2). The kernel is therefore a Gaussian kernel of such points, with a circle
+    # for each input. As in `squared_distances`, a centre keeps digits far from zero.
+    def _on_circles(self, x: Array, centre: Array) -> Array:
+        angles = 2 * jnp.pi * divide_by_lengthscale(x - centre, self.period, "period")
+        return jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=1)
+
+    def _of_circles(self) -> Gaussian:
+        is_one = jnp.size(self.lengthscale) == 1
+        return Gaussian(self.lengthscale if is_one else jnp.tile(self.lengthscale, 2))

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, components, struct
 from jsketch.numerics import matmul
 from jsketch.types import Arms, PRNGKey, is_traced
 
@@ -107,6 +107,7 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
 def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
     """A problem whose mean rewards are a draw of GP(0, kernel) at features [A,d]; O(A^3), by an
     eigendecomposition without jitter."""
+    checks.component("kernel", components.KERNEL, kernel)
     eigenvalues, eigenvectors = jnp.linalg.eigh(kernel.gram(features, features))
     normal = jax.random.normal(key, (features.shape[0],), features.dtype)
     mean_reward = matmul(eigenvectors, jnp.sqrt(jnp.maximum(eigenvalues, 0)) * normal)
@@ -124,6 +125,7 @@ def rkhs_draw(
 ) -> GaussianArms:
     """A problem with mean rewards f = sum_i a_i k(., x_i) over `terms` random arms x_i, scaled to
     RKHS norm sqrt(a^T K a) = `norm`."""
+    checks.component("kernel", components.KERNEL, kernel)
     arm_key, weight_key = jax.random.split(key)
     centres = features[jax.random.randint(arm_key, (terms,), 0, features.shape[0])]
     weights = jax.random.normal(weight_key, (terms,), features.dtype)

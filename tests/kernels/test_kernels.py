@@ -234,7 +234,7 @@ def test_every_kernel_has_operators(one):
 
 
 def test_the_class_in_the_documentation_is_a_kernel():
-    code = kernels.__doc__.partition("does not accept them:\n\n")[2].partition("\n\nA kernel of")[0]
+    code = kernels.__doc__.partition("change.\n\n")[2].partition("\n\n    stationary")[0]
     names = dict(jsketch=jsketch, kernels=kernels, jnp=jnp)
     exec(textwrap.dedent(code), names)
     kernel = names["Laplace"](0.7) + kernels.Linear()
