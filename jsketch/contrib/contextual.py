@@ -16,11 +16,17 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, components, struct
-from jsketch.bandits.point_bbkb import PointBBKB, PointState, predict_in_batch
+from jsketch.bandits.point_bbkb import (
+    PointBBKB,
+    PointState,
+    predict_in_batch,
+    process_in_batch,
+)
 from jsketch.core import history, posterior, widths
 from jsketch.core.dictionary import Draw
 from jsketch.numerics import matmul, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
+from jsketch.posterior import GaussianProcess
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.results import Result, result
 from jsketch.sketch import kors
@@ -41,9 +47,9 @@ class ContextualUCB(widths.KernelBandit):
         not finite or exceeds the capacity does not change the state.
     grow(state) -> state                        the same state with a larger capacity
 
-    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `dimension`, the
-    number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
-    subclass implements `confidence_width`.
+    A subclass implements `init`, `tell`, `grow`, `posterior` and `gaussian_process`. Its states
+    have `dimension`, the number d of inputs; `started` [] bool, whether a reward was observed; and
+    `evidence`, unless the subclass implements `confidence_width`.
     """
 
     # the confidence width, one of `bandits.widths`
@@ -171,6 +177,15 @@ class KUCB(ContextualUCB):
         row, residual = self._rows(state, x)
         return matmul(row, state.innovations), residual / self.regularization
 
+    def gaussian_process(self, state: KUCBState) -> GaussianProcess:
+        inverse, points = state.points.inverse, kors.fill_with_first(state.points)
+        used = jnp.arange(len(points), dtype=jnp.int32) < state.points.used
+        explained = jnp.where(used[:, None] & used[None, :], inverse.T, 0)
+        weights = matmul(explained, state.innovations)
+        lam = jnp.asarray(self.regularization, points.dtype)
+        nothing = jnp.zeros((len(points), 0), points.dtype)
+        return GaussianProcess(self.kernel, points, weights, explained, nothing, lam)
+
     def tell(
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
@@ -297,6 +312,15 @@ class EKUCB(ContextualUCB):
         residual = posterior.residual(self.kernel.diag(x), z)
         return matmul(z, stream.weights), residual / self.regularization + explained
 
+    def gaussian_process(self, state: EKState) -> GaussianProcess:
+        stream, points = state.stream, kors.fill_with_first(state.stream.dictionary)
+        used = jnp.arange(len(points), dtype=jnp.int32) < stream.dictionary.used
+        root = jnp.where(used[:, None], stream.basis.T, 0)
+        lam = jnp.asarray(self.regularization, points.dtype)
+        remaining = jnp.sqrt(lam) * matmul(root, jnp.linalg.cholesky(stream.inverse))
+        weights = matmul(root, stream.weights)
+        return GaussianProcess(self.kernel, points, weights, root, remaining, lam)
+
     def tell(
         self, state: EKState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[EKState, Info]:
@@ -407,6 +431,10 @@ class CBBKB(ContextualUCB):
         p, covariance = state.points.posterior, state.points.covariance
         model = self.kernel, self.regularization
         return predict_in_batch(p, *model, x, covariance, state.moment)
+
+    def gaussian_process(self, state: CBBKBState) -> GaussianProcess:
+        p, covariance = state.points.posterior, state.points.covariance
+        return process_in_batch(p, self.kernel, self.regularization, covariance, state.moment)
 
     def tell(
         self, state: CBBKBState, x: Array, y: ArrayLike, key: PRNGKey

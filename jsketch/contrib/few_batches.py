@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.exact import ExactState, grow, observe, start
 from jsketch.core import history, widths
-from jsketch.numerics import put
+from jsketch.numerics import count, put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
@@ -101,16 +101,21 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         length = lengths[jnp.minimum(state.batches, len(lengths) - 1)]
         return jnp.minimum(length, history.limit_of(limit, self.horizon))
 
+    def _candidates(self, state: ExplorationState, arms: Arms) -> Array:
+        """The active arms, [A] bool, without those that are left out unless these are all."""
+        rest = state.active & arms.candidates
+        is_arm = replace(arms, left_out=None).candidates
+        return jnp.where(count(rest) > 0, rest, state.active & is_arm)
+
     def ask(
         self, state: ExplorationState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
     ) -> Query:
-        length = self._batch_length(state, limit)
+        length, candidates = self._batch_length(state, limit), self._candidates(state, arms)
         model = self.kernel, arms.features, self.regularization
 
         def pick(slot: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
             posterior, index = carry
-            scores = jnp.where(state.active, posterior.variance, -jnp.inf)
-            arm = jnp.argmax(arms.without_padding(scores)).astype(jnp.int32)
+            arm = jnp.argmax(jnp.where(candidates, posterior.variance, -jnp.inf)).astype(jnp.int32)
             return exact.hallucinate(posterior, *model, arm), put(index, slot, arm)
 
         index = jnp.zeros(self.horizon, jnp.int32)
@@ -159,8 +164,8 @@ class RandomExploration(BatchedExploration):
     def ask(
         self, state: ExplorationState, arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
     ) -> Query:
-        length = self._batch_length(state, limit)
-        cumulative = jnp.cumsum(state.active[: arms.count], dtype=jnp.int32)
+        length, candidates = self._batch_length(state, limit), self._candidates(state, arms)
+        cumulative = jnp.cumsum(candidates, dtype=jnp.int32)
         rank = jax.random.randint(key, (self.horizon,), 0, cumulative[-1], jnp.int32)
         index = jnp.searchsorted(cumulative, rank, side="right").astype(jnp.int32)
         return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)

@@ -1,4 +1,13 @@
-"""The exact posterior over a finite set of arms. The sketched one is in `jsketch.core`."""
+"""Posteriors of Gaussian processes, their marginal likelihood and its maximum.
+
+process      `GaussianProcess`, the posterior at any points: `of` the state of an algorithm, or
+             `condition` on a history
+likelihood   `log_marginal_likelihood` of a history, with derivatives in the numbers of the kernel
+fitting      `fit`, the numbers with the largest marginal likelihood
+plotting     `plot`, pictures of posteriors over one or two inputs
+exact        the exact posterior over a finite set of arms, which observations update. The sketched
+             one is in `jsketch.core`
+"""
 
 from typing import Any
 
@@ -7,8 +16,23 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch.posterior import exact
+from jsketch.posterior.fitting import Fit, fit
+from jsketch.posterior.likelihood import log_marginal_likelihood
+from jsketch.posterior.plotting import plot
+from jsketch.posterior.process import GaussianProcess, condition, of
 
-__all__ = ["bayes_std", "effective_dimension", "exact"]
+__all__ = [
+    "Fit",
+    "GaussianProcess",
+    "bayes_std",
+    "condition",
+    "effective_dimension",
+    "exact",
+    "fit",
+    "log_marginal_likelihood",
+    "of",
+    "plot",
+]
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:

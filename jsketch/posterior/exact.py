@@ -33,6 +33,7 @@ class Exact:
     basis         [N, A], zero beyond row u
     inverse_root  [N, N], L^-1, lower triangular; the identity beyond row u
     inner         [N, N], symmetric; inner - I is positive semi-definite
+    weights       [N], mean(x) = k_u(x) . weights at any point; zero beyond row u
     mean          [A]
     variance      [A]
     logdet        [], logdet(K_T / lam + I) over the T observations
@@ -44,6 +45,7 @@ class Exact:
     basis: Array
     inverse_root: Array
     inner: Array
+    weights: Array
     mean: Array
     variance: Array
     logdet: Array
@@ -66,6 +68,7 @@ def prior(kernel: Kernel, features: Array, regularization: ArrayLike, capacity: 
         basis=jnp.zeros((capacity, len(features)), dtype),
         inverse_root=identity,
         inner=identity,
+        weights=jnp.zeros(capacity, dtype),
         mean=jnp.zeros_like(diag),
         variance=diag / regularization,
         logdet=jnp.zeros((), dtype),
@@ -122,16 +125,19 @@ def observe(
 
     # a new arm adds a row; a repeated arm changes `inner` along `direction`
     root = jnp.sqrt(pivot)
-    one = jnp.ones_like(pivot)
-    inverse_row = put(matmul(direction, exact.inverse_root), slot, one) / root
+    # covariance = k_u . change, where k_u includes the row of a new arm
+    change = matmul(direction, exact.inverse_root)
+    change = put_if(is_new, change, slot, jnp.ones_like(pivot))
+    step = gain * jnp.where(observed, y - exact.mean[arm], 0)
     repeat_direction = jnp.where(is_repeat, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
     new_variance = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(
         basis=put_if(is_new, exact.basis, slot, covariance / root),
-        inverse_root=put_if(is_new, exact.inverse_root, slot, inverse_row),
+        inverse_root=put_if(is_new, exact.inverse_root, slot, change / root),
         inner=exact.inner + repeat_direction[:, None] * (repeat_direction / pivot)[None, :],
-        mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
+        weights=exact.weights + change * step,
+        mean=exact.mean + covariance * step,
         variance=put(variance, arm, new_variance),
         logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / lam), 0),
         used=exact.used + is_new.astype(jnp.int32),
@@ -171,6 +177,7 @@ def grow(exact: Exact, capacity: int) -> Exact:
         basis=jnp.pad(exact.basis, ((0, extra), (0, 0))),
         inverse_root=pad_identity(exact.inverse_root, capacity),
         inner=pad_identity(exact.inner, capacity),
+        weights=jnp.pad(exact.weights, (0, extra)),
         pulled=jnp.pad(exact.pulled, (0, extra)),
         repeats=jnp.pad(exact.repeats, (0, extra)),
     )

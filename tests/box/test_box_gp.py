@@ -206,7 +206,7 @@ def regrets(problem, horizon):
     """The maximum minus the best value of each of 40 runs."""
     keys = jax.vmap(jax.random.key)(jnp.arange(40, dtype=jnp.int32))
     run = loops.run(GPBandit(prior=Prior()), problem, keys, horizon)
-    return np.asarray(problem.maximum - run.best[:, -1])
+    return np.asarray(problem.maximum - run.trace.best[:, -1])
 
 
 @pytest.mark.slow

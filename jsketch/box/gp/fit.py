@@ -1,5 +1,5 @@
 """Hyperparameters of a GP: their bounds, their priors, and their maximum a posteriori or maximum
-likelihood estimate by L-BFGS in bounded log space, from several starts.
+likelihood estimate, which the search of `jsketch.posterior.fitting` finds.
 
 TuRBO (`jsketch.box.turbo`) fits by Adam from one fixed start instead, as in its authors' code.
 """
@@ -7,26 +7,20 @@ TuRBO (`jsketch.box.turbo`) fits by Adam from one fixed start instead, as in its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
 from jsketch.box.gp.regression import Data, Hyperparameters, log_marginal_likelihood
+from jsketch.posterior.fitting import Limits, maximise, to_free
 from jsketch.types import PRNGKey, is_traced
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
-LINE_SEARCH_STEPS = 15  # largest number of evaluations in one line search
-TOLERANCE = 1e-5  # a search ends when no derivative with respect to a free coordinate is larger
-# the largest |sin z| of a start, which is its distance from the middle of its range, in halves of
-# the range. At 1 (the bounds) the arcsine has no derivative
-MAX_SINE = 0.99
 
 
 @struct.dataclass
@@ -121,16 +115,9 @@ class Prior:
         return total if self.noise is None else total + self.noise.log_density(numbers.noise)
 
 
-class Limits(NamedTuple):
-    """Bounds of the vector [d+2] of lengthscales, outputscale and noise."""
-
-    low: Array
-    high: Array
-
-
 def limits_of(bounds: Bounds, d: int, n_points: int, dtype: DTypeLike) -> Limits:
-    """The bounds as vectors. In float32 the bounds of the noise may be raised, so that a covariance
-    of `n_points` points is positive definite."""
+    """The bounds of the vector [d+2] of lengthscales, outputscale and noise. In float32 the bounds
+    of the noise may be raised, so that a covariance of `n_points` points is positive definite."""
     floor = 10 * n_points * jnp.finfo(dtype).eps
 
     def ends(index: int) -> Array:
@@ -147,19 +134,9 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
     return Hyperparameters(vector[:-2], vector[-2], vector[-1])
 
 
-def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2], such that log(hyperparameter) = middle + half_range * sin(z) in
-    the range between the logarithms of its bounds. With a logistic curve in place of the sine, the
-    search might diverge, because the curve does not attain its bounds."""
-    low, high = (jnp.log(end) for end in limits)
-    variances = jnp.stack([numbers.outputscale, numbers.noise])
-    logs = jnp.log(jnp.concatenate([numbers.lengthscale, variances]))
-    return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -MAX_SINE, MAX_SINE))
-
-
-def _from_free(free: Array, limits: Limits) -> Hyperparameters:
-    low, high = (jnp.log(end) for end in limits)
-    return hyperparameters_of(jnp.exp((low + high) / 2 + (high - low) / 2 * jnp.sin(free)))
+def vector_of(numbers: Hyperparameters) -> Array:
+    """The hyperparameters as a vector [d+2]."""
+    return jnp.concatenate([numbers.lengthscale, jnp.stack([numbers.outputscale, numbers.noise])])
 
 
 def default_start(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
@@ -191,72 +168,16 @@ def fit(
     (n, d), dtype = data.u.shape, data.u.dtype
     limits = limits_of(bounds, d, n, dtype)
     random_starts = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
-    fixed_starts = jnp.stack(
-        [_to_free(start, limits), _to_free(default_start(bounds, d, dtype), limits)]
-    )
+    given = jnp.stack([vector_of(start), vector_of(default_start(bounds, d, dtype))])
+    fixed_starts = jax.vmap(to_free, (0, None))(given, limits)
     # `default_start` is the first of the `restarts` further starts
     starts = jnp.concatenate([fixed_starts, random_starts[1:]])[: restarts + 1]
 
-    def loss(free: Array) -> Array:
-        numbers = _from_free(free, limits)
+    def objective(vector: Array) -> Array:
+        numbers = hyperparameters_of(vector)
         value = log_marginal_likelihood(kernel, numbers, data)
-        return -(value if prior is None else value + prior.log_density(numbers))
+        return value if prior is None else value + prior.log_density(numbers)
 
-    solutions, losses = map_or_vmap(lambda free: minimise(loss, free, steps), starts)
-    winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
-    numbers = _from_free(solutions[winner], limits)
-    total = -losses[winner]  # log likelihood plus log prior density
+    vector, total = maximise(objective, limits, starts, steps)
+    numbers = hyperparameters_of(vector)
     return numbers, total if prior is None else total - prior.log_density(numbers)
-
-
-def map_or_vmap(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function mapped over the leading axis of its arguments: by vmap on an accelerator, but by
-    a loop on a CPU, where batched products of small matrices are slow."""
-    if jax.default_backend() == "cpu":
-        return lax.map(lambda row: function(*row), arguments)
-    return jax.vmap(function)(*arguments)
-
-
-class _Search(NamedTuple):
-    """The state of an L-BFGS search."""
-
-    point: Array  # [p]
-    value: Array  # [], the loss at the point
-    gradient: Array  # [p], at the point
-    solver: optax.OptState
-    best: Array  # [p], the best point so far
-    best_value: Array  # [], the loss at the best point
-    steps: Array  # [] int32
-
-
-def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
-    """(the best point [p], its loss []) of at most `steps` L-BFGS steps from start [p]; if no loss
-    is finite, (start, infinity)."""
-    line_search = optax.scale_by_zoom_linesearch(LINE_SEARCH_STEPS, initial_guess_strategy="one")
-    solver = optax.lbfgs(linesearch=line_search)
-
-    def step(search: _Search) -> _Search:
-        point, value, gradient, state, best, best_value, count = search
-        # optax mixes integer types
-        with jax.numpy_dtype_promotion("standard"):
-            updates, state = solver.update(
-                gradient, state, point, value=value, grad=gradient, value_fn=loss
-            )
-        point = optax.apply_updates(point, updates)
-        # the line search ends with an evaluation at the new point
-        value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
-        is_better = value < best_value
-        best = jnp.where(is_better, point, best)
-        best_value = jnp.where(is_better, value, best_value)
-        return _Search(point, value, gradient, state, best, best_value, count + 1)
-
-    def unfinished(search: _Search) -> Array:
-        return (search.steps < steps) & (jnp.max(jnp.abs(search.gradient)) > TOLERANCE)
-
-    value, gradient = jax.value_and_grad(loss)(start)
-    best_value = jnp.where(jnp.isfinite(value), value, jnp.inf)
-    first = _Search(
-        start, value, gradient, solver.init(start), start, best_value, jnp.zeros((), jnp.int32)
-    )
-    last = lax.while_loop(unfinished, step, first)
-    return last.best, last.best_value

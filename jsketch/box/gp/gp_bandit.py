@@ -23,6 +23,7 @@ from jsketch.box.gp.fit import Bounds, Prior, default_start, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
+from jsketch.posterior import GaussianProcess
 from jsketch.search import Score, maximise_over_cube
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
@@ -48,7 +49,8 @@ def unit_data(box: Box, observed: History) -> Data:
 @struct.dataclass
 class GPBandit(struct.Settings):
     """A GP optimiser: `initial` uniform points in the first round, then one point a round. `tell`
-    refits the hyperparameters, and `ask` maximises the acquisition function.
+    refits the hyperparameters, and `ask` maximises the acquisition function over the points whose
+    nearest evaluation did not fail.
 
     kernel       a kernel of the inputs divided by the fitted lengthscales (Matern 5/2 or Gaussian)
     bounds       `Bounds`, the intervals of the hyperparameters
@@ -68,7 +70,7 @@ class GPBandit(struct.Settings):
 
     Example:
 
-        run(GPBandit(margin=0.1), problems.on_box(f, box), jax.random.key(0), 12).best  # [12]
+        run(GPBandit(margin=0.1), problems.on_box(f, box), jax.random.key(0), 12).trace.best  # [12]
     """
 
     kernel: Any = struct.component(components.KERNEL, default=Matern())
@@ -120,6 +122,7 @@ class GPBandit(struct.Settings):
 
             def point(data: Data) -> Array:
                 score = self.score(regression.condition(self.kernel, state.numbers, data))
+                score = history.away_from_failures(score, state.box, state.history)
                 return maximise_over_cube(
                     score,
                     best,
@@ -161,6 +164,11 @@ class GPBandit(struct.Settings):
     def posterior(self, state: GPState) -> Posterior:
         """The posterior of the standardized values on the unit cube."""
         return regression.condition(self.kernel, state.numbers, unit_data(state.box, state.history))
+
+    def gaussian_process(self, state: GPState) -> GaussianProcess:
+        """The posterior of the objective in units of the box and of its values
+        (`jsketch.posterior.of`)."""
+        return regression.on_box(self.posterior(state), state.box, state.history.x)
 
     def score(self, posterior: Posterior) -> Score:
         """The acquisition function, from points u [q,d] of the unit cube to [q]."""

@@ -2,13 +2,12 @@
 posterior at new points.
 
 Rasmussen and Williams (R&W), Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26,
-2.30 and 5.9. Variances are those of the function, and not leverage scores. Unused slots have no
+2.30. Variances are those of the function, and not leverage scores. Unused slots have no
 effect: they are an identity block in the covariance and zero in every product.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,10 +17,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.box.history import moments
-from jsketch.numerics import aligned, cholesky_inverse, count, diagonal, matmul, positions
+from jsketch.box.history import moments, to_unit
+from jsketch.numerics import aligned, cholesky_inverse, count, matmul, positions
+from jsketch.posterior import likelihood
+from jsketch.posterior.process import GaussianProcess
 from jsketch.sketch.fourier import RandomFourier, features
-from jsketch.types import PRNGKey
+from jsketch.types import Box, PRNGKey
 
 SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N is smaller
 
@@ -76,19 +77,10 @@ def _solve(inverse: Array, data: Data) -> Array:
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
-    """log p(y | u), [], of the standardized y (R&W eq. 2.30). Its gradient (eq. 5.9) needs only
-    matrix products."""
-    covariance = covariance_of_values(kernel, numbers, data)
-    lower, inverse = cholesky_inverse(lax.stop_gradient(covariance))
-    logdet = 2 * jnp.log(diagonal(lower)).sum()
-    weights = _solve(inverse, data)
+    """log p(y | u), [], of the standardized y (R&W eq. 2.30)."""
     n_values = data.mask.sum(dtype=data.y.dtype)
-    value = -(matmul(data.y, weights) + logdet + n_values * math.log(2 * math.pi)) / 2
-    # d value = tr((w w^T - C^-1) dC) / 2 needs no derivative of the factorization
-    slope = (weights[:, None] * weights[None, :] - matmul(inverse.T, inverse)) / 2
-    # `change` is zero, but has the derivative of the covariance
-    change = covariance - lax.stop_gradient(covariance)
-    return value + jnp.sum(slope * change)
+    density = likelihood.log_density(covariance_of_values(kernel, numbers, data), data.y)
+    return density - n_values * likelihood.LOG_2PI / 2
 
 
 @struct.dataclass
@@ -164,6 +156,51 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, n_draws: int, frequencies
     cross = jnp.where(data.mask, numbers.outputscale * gram, 0)
     weights = matmul(posterior.inverse.T, matmul(posterior.inverse, residual))
     return (prior + matmul(cross, weights)).T
+
+
+@struct.dataclass
+class BoxKernel:
+    """The covariance of the objective in units of the box and of the values.
+
+    kernel   the kernel of the inputs divided by the lengthscales
+    numbers  the `Hyperparameters`
+    box      the box, whose sides are the units of the lengthscales
+    spread   [], the unit of the standardized values
+    """
+
+    kernel: Any
+    numbers: Hyperparameters
+    box: Box
+    spread: Array
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return self._variance() * self.kernel.gram(self._scaled(x), self._scaled(y))
+
+    def diag(self, x: Array) -> Array:
+        return self._variance() * self.kernel.diag(self._scaled(x))
+
+    def _variance(self) -> Array:
+        return jnp.square(self.spread) * self.numbers.outputscale
+
+    def _scaled(self, x: Array) -> Array:
+        return to_unit(self.box, x) / aligned(self.numbers.lengthscale, x)
+
+
+def on_box(posterior: Posterior, box: Box, x: Array) -> GaussianProcess:
+    """The posterior of the objective in units of the box and of the values; x [N,d] are the points
+    of the data in the box."""
+    data, numbers = posterior.data, posterior.numbers
+    spread, mask = data.spread, data.mask
+    explained = jnp.where(mask[:, None] & mask[None, :], posterior.inverse.T / spread, 0)
+    return GaussianProcess(
+        kernel=BoxKernel(posterior.kernel, numbers, box, spread),
+        points=x,
+        weights=jnp.where(mask, posterior.weights, 0) / spread,
+        explained=explained,
+        remaining=jnp.zeros((len(x), 0), x.dtype),
+        noise=jnp.square(spread) * numbers.noise,
+        prior_mean=data.centre,
+    )
 
 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:

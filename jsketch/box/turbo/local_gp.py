@@ -16,9 +16,10 @@ from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, Limits, hyperparameters_of, limits_of
+from jsketch.box.gp.fit import Bounds, hyperparameters_of, limits_of
 from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.numerics import PANEL, cholesky_inverse, matmul
+from jsketch.posterior.fitting import Limits
 from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0

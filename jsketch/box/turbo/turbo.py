@@ -17,12 +17,13 @@ from jax.typing import ArrayLike
 from jsketch import checks, components, struct
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, map_or_vmap
+from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.regression import Data
 from jsketch.box.history import History
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.trust_regions import Regions
 from jsketch.kernels import Matern
+from jsketch.posterior.fitting import map_or_vmap
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
 MAX_CANDIDATES = 5000  # the largest default number of candidates
@@ -72,7 +73,7 @@ class Turbo(struct.Settings):
 
     Example:
 
-        run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).best  # [16]
+        run(Turbo(batch=4), problems.on_box(f, box), jax.random.key(0), 16).trace.best  # [16]
     """
 
     kernel: Any = struct.component(components.KERNEL, default=Matern())

@@ -23,6 +23,7 @@ from jsketch.bandits.bbkb import BBKB, State
 from jsketch.bandits.bkb import BKB
 from jsketch.core import posterior
 from jsketch.numerics import cholesky_inverse, matmul, sum_over, take
+from jsketch.posterior import GaussianProcess
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
@@ -163,6 +164,11 @@ class NormDoubling(Algorithm):
         """The same state with this capacity. If its posterior was stale, the norm bound is doubled
         as after a round."""
         return self._doubled(self.base.grow(state, arms, capacity), arms)
+
+    def gaussian_process(self, state: NormDoublingState, arms: Arms) -> GaussianProcess:
+        """The posterior of the base at any points (`jsketch.posterior.of`)."""
+        process: GaussianProcess = self.base.gaussian_process(state, arms)
+        return process
 
     def imprecision(self, state: NormDoublingState, arms: Arms) -> Array:
         """The estimate [] of the base of the errors by rounding."""
