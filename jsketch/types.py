@@ -17,10 +17,10 @@ learned, and many states share one set of arms.
 `data` is None or `Evaluations`; an algorithm that cannot start from evaluations raises ValueError.
 
 `limit` [], an integer that may be traced, is the number of evaluations that can be made now. A
-longer batch is cut to `limit` evaluations; the guarantees still hold. A slot whose mask is False,
-or whose value in `y` is NaN, is not observed. An infinite value is not observed either, and sets
-the result `NOT_FINITE`. The methods do not check values: the loops check what a user passes
-(`jsketch.loops`).
+longer batch is cut to `limit` evaluations; the guarantees still hold. No query has an arm that the
+arms leave out (`Arms.left_out`). A slot whose mask is False, or whose value in `y` is NaN, is not
+observed. An infinite value is not observed either, and sets the result `NOT_FINITE`. The methods do
+not check values: the loops check what a user passes (`jsketch.loops`).
 
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
 features "tie", and `init` warns of them: a call that is compiled differently (under vmap,
@@ -64,11 +64,15 @@ class Arms:
     padding   the number of last rows that are not arms, and are never chosen: `scale.place` repeats
               the last arm so that every device has the same number of rows
     sharding  how `scale.place` distributed the rows over devices; None: they are on one device
+    left_out  [A + padding] bool, arms that `ask` does not choose; None: there are none. If it is
+              true for all arms, it has no effect. The loops leave out arms whose evaluations fail
+              (`loops.failures`)
     """
 
     features: Array
     padding: int = struct.field(pytree_node=False, default=0)
     sharding: Any = struct.field(pytree_node=False, default=None)
+    left_out: Array | None = None
 
     def __post_init__(self) -> None:
         """Makes a JAX array of the numbers, whose values are known under jit too; `init` raises an
@@ -98,13 +102,28 @@ class Arms:
             return values
         return lax.with_sharding_constraint(values, self.sharding)
 
-    def without_padding(self, scores: Array) -> Array:
-        """Scores [..., A + padding] that are -inf where a row is not an arm."""
-        if not self.padding:
+    @property
+    def candidates(self) -> Array:
+        """The rows that `ask` may choose, [A + padding] bool."""
+        is_arm = jnp.arange(len(self.features), dtype=jnp.int32) < self.count
+        if self.left_out is None:
+            return is_arm
+        rest = is_arm & ~self.left_out
+        return jnp.where(count(rest) > 0, rest, is_arm)
+
+    def of_candidates(self, scores: Array) -> Array:
+        """Scores [..., A + padding] that are -inf where a row is not a candidate."""
+        if not self.padding and self.left_out is None:
             return scores
-        return jnp.where(
-            jnp.arange(scores.shape[-1], dtype=jnp.int32) < self.count, scores, -jnp.inf
-        )
+        return jnp.where(self.candidates, scores, -jnp.inf)
+
+    def allows(self, arm: Array) -> Array:
+        """Whether an arm [] is a candidate, [] bool."""
+        if self.left_out is None:
+            return jnp.ones((), bool)
+        # to read one entry, devices would exchange all of them
+        is_arm = jnp.arange(len(self.features), dtype=jnp.int32) == arm
+        return count(self.candidates & is_arm) > 0
 
 
 @struct.dataclass

@@ -23,7 +23,16 @@ from jsketch.bandits import (
 )
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
-from jsketch.box import GOUCB, BallAscent, GPBandit, LocalGOUCB, Turbo, UniformBox
+from jsketch.box import (
+    GOUCB,
+    BallAscent,
+    GPBandit,
+    LocalGOUCB,
+    ModelGOUCB,
+    Parametric,
+    Turbo,
+    UniformBox,
+)
 from jsketch.box.go_ucb.model import LevenbergMarquardt
 from jsketch.contrib import (
     BatchedExploration,
@@ -90,6 +99,17 @@ INITIAL = 4
 GP = GPBandit(initial=INITIAL, candidates=20, starts=2, steps=10, fit_steps=5)
 TURBO = Turbo(initial=INITIAL, batch=2, candidates=20, frequencies=16, fit_steps=5)
 LM = LevenbergMarquardt(steps=8, restarts=2)
+
+
+def branin(first, second, curvature, slope, height):
+    """Branin's function, of which some numbers are not known."""
+    valley = second - curvature * first**2 + slope * first - 6
+    return -(valley**2) - height * (1 - 1 / (8 * jnp.pi)) * jnp.cos(first) - height
+
+
+LAW = Parametric(
+    branin, dict(curvature=(0.0, 0.5, 0.2), slope=(0.0, 4.0, 1.0), height=(1.0, 30.0, 5.0))
+)
 OPTIMISERS = {
     "uniform": UniformBox(initial=INITIAL),
     "gp_log_ei": GP,
@@ -99,6 +119,16 @@ OPTIMISERS = {
     "go_ucb": GOUCB(initial=INITIAL),
     "go_ucb_local": LocalGOUCB(
         initial=INITIAL, oracle=LM, ascent=BallAscent(candidates=64, starts=8, steps=40)
+    ),
+    "go_ucb_model": ModelGOUCB(
+        LAW,
+        noise_std=1.0,
+        initial=INITIAL,
+        restarts=1,
+        fit_steps=10,
+        candidates=32,
+        starts=2,
+        steps=10,
     ),
 }
 

@@ -43,6 +43,7 @@ from jsketch.core.dictionary import Extend, Rule
 from jsketch.core.posterior import Posterior
 from jsketch.core.widths import ucb as score
 from jsketch.numerics import all_true, count, matmul
+from jsketch.posterior import GaussianProcess, process
 from jsketch.results import Result, result
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
@@ -217,13 +218,20 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return widths.confidence_width(self, SketchedEvidence(self, state, arms))
 
     def confidence_bounds(self, state: Any, arms: Arms) -> tuple[Array, Array, Array]:
-        """(mean [A], variance [A], width []) of the upper confidence bounds of all arms."""
+        """(mean [A], variance [A], width []) of the upper confidence bounds of all arms. The means
+        are NaN if the state is stale, because its posterior is not that of its history: where a
+        capacity is exceeded, until `grow`."""
         p = state.posterior
-        return p.mean, p.variance, self.confidence_width(state, arms)
+        mean = jnp.where(state.stale, jnp.nan, p.mean)
+        return mean, p.variance, self.confidence_width(state, arms)
 
     def scores(self, state: Any, arms: Arms) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        return arms.without_padding(score(*self.confidence_bounds(state, arms)))
+        return arms.of_candidates(score(*self.confidence_bounds(state, arms)))
+
+    def gaussian_process(self, state: Any, arms: Arms) -> GaussianProcess:
+        """The posterior at any points (`jsketch.posterior.of`)."""
+        return process.of_sketched(self.kernel, self.regularization, state.posterior)
 
     # Lines 11 to 18: after the batch
 
@@ -440,7 +448,7 @@ class BBKB(SketchedBandit):
             )
         # before the first observation all scores tie, and the batch is chosen without them
         is_first = state.counts.sum() == 0
-        first = jnp.where(is_first, history.random_arm(arms, key), batch.arms[0])
+        first = history.first_or(is_first, batch.arms[0], arms, key)
         index = batch.arms[:slots].at[0].set(first)
         size = jnp.where(is_first, 1, batch.size)
         if self.initial is not None:

@@ -81,7 +81,9 @@ class RegularizedEvolution(Algorithm):
         random_numbers = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, random_numbers, -1))]
         random_arm = jax.random.randint(start_key, (), 0, arms.count, jnp.int32)
-        return Query.of(jnp.where(state.count < self.population, random_arm, child))
+        arm = jnp.where(state.count < self.population, random_arm, child)
+        redraw_key = jax.random.fold_in(start_key, 0)
+        return Query.of(history.redrawn(arms, arm[None], redraw_key)[0])
 
     def tell(
         self, state: EvolutionState, arms: Arms, query: Query, y: Array, key: PRNGKey

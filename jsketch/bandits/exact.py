@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.core import history, widths
 from jsketch.core.widths import ucb
-from jsketch.posterior import exact
+from jsketch.posterior import GaussianProcess, exact, process
 from jsketch.posterior.exact import Exact
 from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
@@ -81,6 +81,10 @@ class ExactBandit(widths.KernelBandit, ResidualFreeBandit):
     def prior_variance(self, state: ExactState, arms: Arms) -> Array:
         return jnp.max(self.kernel.diag(arms.features))
 
+    def gaussian_process(self, state: ExactState, arms: Arms) -> GaussianProcess:
+        """The posterior at any points (`jsketch.posterior.of`)."""
+        return gaussian_process(self, state, arms)
+
     def tell(
         self, state: State, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[State, Info]:
@@ -132,6 +136,11 @@ def with_posterior(
     )
     count = state.count + info.observed.astype(state.count.dtype)
     return replace(state, posterior=posterior, count=count), info
+
+
+def gaussian_process(bandit: Any, state: ExactState, arms: Arms) -> GaussianProcess:
+    """The posterior at any points."""
+    return process.of_exact(bandit.kernel, bandit.regularization, state.posterior, arms.features)
 
 
 def grow(state: State, capacity: int) -> State:

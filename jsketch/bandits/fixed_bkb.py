@@ -94,8 +94,8 @@ class FixedBKB(SketchedBandit):
 
     def candidates(self, state: FixedBatchState, arms: Arms) -> Array:
         """Which arms may be picked in the next batch, [A] bool."""
-        is_arm = ~jnp.isneginf(arms.without_padding(jnp.zeros_like(state.pending)))
-        return is_arm if self.repeat else is_arm & ~state.tried & (state.pending == 0)
+        candidates = arms.candidates
+        return candidates if self.repeat else candidates & ~state.tried & (state.pending == 0)
 
     def remaining(self, state: FixedBatchState, arms: Arms) -> Array | None:
         """The number [] int32 of arms that may still be evaluated; None if arms may be repeated."""

@@ -76,13 +76,13 @@ class GPBUCB(ExactBandit):
         width, variance = self.confidence_width(state, arms), state.posterior.variance
         is_first = state.count == 0
         limit = jnp.where(is_first, 1, history.limit_of(limit, self.max_batch))
-        first_arm = history.random_arm(arms, key)
         model = self.kernel, arms.features, self.regularization
 
         def pick(batch: _Batch) -> _Batch:
             now = batch.posterior
-            scores = arms.without_padding(ucb(now.mean, now.variance, width))
-            arm = jnp.where(is_first, first_arm, jnp.argmax(scores).astype(jnp.int32))
+            scores = arms.of_candidates(ucb(now.mean, now.variance, width))
+            best = jnp.argmax(scores).astype(jnp.int32)
+            arm = history.first_or(is_first, best, arms, key)
             product = (1 + now.variance[arm]) * batch.bound
             return _Batch(
                 arms=put(batch.arms, batch.size, arm),

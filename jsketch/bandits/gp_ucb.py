@@ -16,6 +16,8 @@ from jax.typing import ArrayLike
 from jsketch import components, struct
 from jsketch.bandits import exact
 from jsketch.bandits.exact import ExactBandit, ExactState
+from jsketch.core import history
+from jsketch.posterior import GaussianProcess
 from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 
@@ -67,13 +69,18 @@ class EpsGreedy(Algorithm):
         coin_key, arm_key = jax.random.split(key)
         explores = jax.random.uniform(coin_key, dtype=state.count.dtype) < self.epsilon
         random_arm = jax.random.randint(arm_key, (), 0, arms.count, jnp.int32)
-        best = jnp.argmax(arms.without_padding(state.posterior.mean)).astype(jnp.int32)
+        random_arm = history.redrawn(arms, random_arm[None], jax.random.fold_in(arm_key, 0))[0]
+        best = jnp.argmax(arms.of_candidates(state.posterior.mean)).astype(jnp.int32)
         return Query.of(jnp.where(explores | (state.count == 0), random_arm, best))
 
     def tell(
         self, state: ExactState, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
         return exact.observe(self, state, arms, query, y, width=jnp.zeros_like(state.count))
+
+    def gaussian_process(self, state: ExactState, arms: Arms) -> GaussianProcess:
+        """The posterior at any points (`jsketch.posterior.of`)."""
+        return exact.gaussian_process(self, state, arms)
 
     def grow(self, state: ExactState, arms: Arms, capacity: int) -> ExactState:
         return exact.grow(state, capacity)

@@ -64,6 +64,10 @@ def uncertainty_sampling(
     checks.memory(limit, jnp.int32, limit=limit)
     checks.model(arms, kernel, regularization)
     x = arms.features
+    if arms.left_out is not None:
+        raise ValueError(
+            "an initial design has all arms: pass Arms(features) without those that are left out."
+        )
     kernel, regularization, max_variance = in_dtype((kernel, regularization, max_variance), x.dtype)
     posterior = exact.prior(kernel, x, regularization, min(ROWS, len(x)))
     picks, n_picks = jnp.zeros(limit, jnp.int32), jnp.zeros((), jnp.int32)

@@ -26,6 +26,7 @@ from jsketch.core.history import random_arm
 from jsketch.core.posterior import Posterior
 from jsketch.core.working_set import stop
 from jsketch.numerics import matmul, put_if, take
+from jsketch.posterior import GaussianProcess, process
 from jsketch.precision import in_dtype, one_dtype
 from jsketch.search import maximise_over_box
 from jsketch.types import Arms, Box, Info, PRNGKey, Query, is_traced
@@ -121,6 +122,12 @@ class PointBBKB(widths.KernelBandit):
         unfinished batch. Variances are divided by the regularization."""
         model = self.kernel, self.regularization
         return predict_in_batch(state.posterior, *model, x, state.covariance)
+
+    def gaussian_process(self, state: PointState) -> GaussianProcess:
+        """The posterior at any points (`jsketch.posterior.of`), after the hallucinated picks of the
+        unfinished batch."""
+        model = self.kernel, self.regularization
+        return process_in_batch(state.posterior, *model, state.covariance)
 
     def scores(self, state: PointState, x: Array) -> Array:
         """Upper confidence bounds at points x [n,d], [n]."""
@@ -268,6 +275,20 @@ def predict_in_batch(
     if moment is not None:
         mean = mean + matmul(u, matmul(covariance, moment))
     return mean, posterior.residual(variance, u) + embedded
+
+
+def process_in_batch(
+    p: Posterior,
+    kernel: Any,
+    regularization: ArrayLike,
+    covariance: Array,
+    moment: Array | None = None,
+) -> GaussianProcess:
+    """The posterior of `predict_in_batch`, which has its arguments but the points."""
+    gp = process.of_sketched(kernel, regularization, p)
+    remaining = matmul(gp.remaining, jnp.linalg.cholesky(covariance))
+    added = 0 if moment is None else matmul(p.dual, matmul(covariance, moment))
+    return replace(gp, weights=gp.weights + added, remaining=remaining)
 
 
 def after_pull(covariance: Array, u: Array) -> Array:

@@ -42,8 +42,8 @@ def query_of_samples(
     """The query of the best arm of each of the samples [B,A]; of a random arm alone before the
     first observation, when the number `count` [] of observations is 0."""
     batch = len(samples)
-    best = jnp.argmax(arms.without_padding(samples), axis=1).astype(jnp.int32)
-    index = jnp.where(count == 0, history.random_arm(arms, key), best)
+    best = jnp.argmax(arms.of_candidates(samples), axis=1).astype(jnp.int32)
+    index = history.first_or(count == 0, best, arms, key)
     size = jnp.where(count == 0, 1, history.limit_of(limit, batch))
     return Query(index=index, mask=jnp.arange(batch, dtype=jnp.int32) < size)
 

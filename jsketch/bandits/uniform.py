@@ -34,6 +34,7 @@ class Uniform(Algorithm):
         self, state: tuple[()], arms: Arms, key: PRNGKey, limit: ArrayLike | None = None
     ) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, arms.count, jnp.int32)
+        index = history.redrawn(arms, index, jax.random.fold_in(key, 0))
         size = history.limit_of(limit, self.batch)
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < size)
 

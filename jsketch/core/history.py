@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.numerics import count, part
+from jsketch.numerics import count, part, positions, take
 from jsketch.results import Result, result
 from jsketch.types import Arms, Info, PRNGKey, Query
 
@@ -60,11 +60,29 @@ def random_arm(arms: Arms, key: PRNGKey) -> Array:
     return (bits % jnp.uint32(arms.count)).astype(jnp.int32)
 
 
+def first_or(is_first: Array, best: Array, arms: Arms, key: PRNGKey) -> Array:
+    """The arms `best` [...], or a random arm if `is_first` [] is true and the arm is not left
+    out."""
+    random = random_arm(arms, key)
+    return jnp.where(is_first & arms.allows(random), random, best)
+
+
+def redrawn(arms: Arms, index: Array, key: PRNGKey) -> Array:
+    """Arms [n], of which those that are left out are replaced by random others. Uniform arms become
+    uniform over those that are not left out."""
+    if arms.left_out is None:
+        return index
+    candidates = arms.candidates
+    rank = jax.random.randint(key, index.shape, 0, count(candidates), jnp.int32)
+    others = jax.vmap(lambda one: positions(candidates, 1, one)[0])(rank)
+    return jnp.where(take(candidates, index), index, others)
+
+
 def query_of_best(arms: Arms, scores: Array, n_observed: Array, key: PRNGKey) -> Query:
     """The query of the arm with the largest of the scores [A]; of a random arm before the first
     observation, when the number `n_observed` [] is 0."""
-    best = jnp.argmax(arms.without_padding(scores)).astype(jnp.int32)
-    return Query.of(jnp.where(n_observed == 0, random_arm(arms, key), best))
+    best = jnp.argmax(arms.of_candidates(scores)).astype(jnp.int32)
+    return Query.of(first_or(n_observed == 0, best, arms, key))
 
 
 def round_info(

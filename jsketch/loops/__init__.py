@@ -11,25 +11,29 @@
     plan         estimates of time and memory
 
 A round calls `ask` for a batch, evaluates it, and passes the results to `tell`. The horizon T
-counts evaluations: traces have the evaluation axis [T], and the last batch is cut at T.
+counts evaluations: traces have the evaluation axis [T], and the last batch is cut at T. Results of
+all loops have `to_frame()`, and `to_xarray()`; traces over arms and over a box share their names.
 """
 
-from jsketch.loops.advance import compiled_programs
+from jsketch.loops.advance import Report, compiled_programs
 from jsketch.loops.chunking import chunks
 from jsketch.loops.defaults import default_forecaster
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
-from jsketch.loops.rollouts import BoxRun, Progress, Trace, regret_ratio, rollout
+from jsketch.loops.rollouts import Progress, regret_ratio, rollout
 from jsketch.loops.runs import Run, run
 from jsketch.loops.streams import Forecasts, prequential
+from jsketch.loops.traces import BaseTrace, BoxTrace, Trace
 
 __all__ = [
-    "BoxRun",
+    "BaseTrace",
+    "BoxTrace",
     "Driven",
     "Forecasts",
     "Live",
     "Progress",
+    "Report",
     "Run",
     "Trace",
     "chunks",

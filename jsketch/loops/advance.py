@@ -1,5 +1,5 @@
-"""Compiled runs over arms in segments. Between segments the host enlarges capacities, saves the run
-and reports progress."""
+"""Compiled runs in segments. Between segments the host enlarges capacities, saves the run and
+reports progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,15 @@ import jaxlib
 import numpy as np
 
 from jsketch.loops.capacities import larger_capacity
-from jsketch.loops.rollouts import Progress, continue_run, grown, no_value, start
+from jsketch.loops.rollouts import Progress, continue_run, grown, is_over_box, start
 from jsketch.loops.saving import RunFile
+from jsketch.loops.traces import no_value
 from jsketch.results import Result
 from jsketch.types import ArmProblem, PRNGKey
 
-# The disabled passes take nearly half of the compile time, and programs that consist of matrix
-# products are as fast without them (`scripts/bench`). XLA raises an error for a flag that its
+# Of runs over arms. The disabled passes take nearly half of the compile time, and programs that
+# consist of matrix products are as fast without them (`scripts/bench`); those of optimisers over a
+# box, which fit models, consist of small operations. XLA raises an error for a flag that its
 # version does not have.
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
@@ -46,19 +48,29 @@ def _over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
 
 
 @partial(jax.jit, static_argnames=("horizon", "runs"))
-def start_runs(
-    algorithm: Any, problem: ArmProblem, keys: PRNGKey, horizon: int, runs: Runs
-) -> Progress:
+def start_runs(algorithm: Any, problem: Any, keys: PRNGKey, horizon: int, runs: Runs) -> Progress:
     """The runs before their first evaluation."""
     return _over_runs(lambda a, key: start(a, problem, key, horizon), runs)(algorithm, keys)
 
 
-@partial(
-    jax.jit,
-    static_argnames=("horizon", "runs"),
-    donate_argnames="progress",
-    compiler_options=COMPILER_OPTIONS,
-)
+def _segment(
+    algorithm: Any,
+    problem: Any,
+    keys: PRNGKey,
+    progress: Progress,
+    until: Any,
+    horizon: int,
+    runs: Runs,
+) -> Progress:
+    return _over_runs(
+        lambda a, key, progress: continue_run(a, problem, key, horizon, progress, until), runs
+    )(algorithm, keys, progress)
+
+
+_compiled = partial(jax.jit, static_argnames=("horizon", "runs"), donate_argnames="progress")
+
+
+@partial(_compiled, compiler_options=COMPILER_OPTIONS)
 def run_segment(
     algorithm: Any,
     problem: ArmProblem,
@@ -68,10 +80,22 @@ def run_segment(
     horizon: int,
     runs: Runs,
 ) -> Progress:
-    """Continues the runs from `progress` to evaluation `until`."""
-    return _over_runs(
-        lambda a, key, progress: continue_run(a, problem, key, horizon, progress, until), runs
-    )(algorithm, keys, progress)
+    """Continues runs over arms from `progress` to evaluation `until`."""
+    return _segment(algorithm, problem, keys, progress, until, horizon, runs)
+
+
+@_compiled
+def run_box_segment(
+    algorithm: Any,
+    problem: Any,
+    keys: PRNGKey,
+    progress: Progress,
+    until: Any,
+    horizon: int,
+    runs: Runs,
+) -> Progress:
+    """Continues runs over a box from `progress` to evaluation `until`."""
+    return _segment(algorithm, problem, keys, progress, until, horizon, runs)
 
 
 @partial(jax.jit, static_argnames=("capacity", "runs"))
@@ -88,19 +112,59 @@ def _grown_run(algorithm: Any, progress: Progress, problem: ArmProblem, capacity
 
 
 def compiled_programs() -> int:
-    """The number of programs that runs over arms have compiled in this process. Runs that differ
-    only in their numbers or keys share a program."""
-    programs: tuple[Any, ...] = (run_segment, start_runs, grow_runs)
+    """The number of programs that runs have compiled in this process. Runs that differ only in
+    their numbers or keys share a program."""
+    programs: tuple[Any, ...] = (run_segment, run_box_segment, start_runs, grow_runs)
     return sum(program._cache_size() for program in programs)
+
+
+class Report(NamedTuple):
+    """How runs stand, for `run(on_report=)`.
+
+    evaluations  int, of all runs so far
+    seconds      float, wall time without compilation
+    trace        the evaluations that every run has made, [t], or [S, t] over seeds, as NumPy arrays
+
+    Example:
+
+        run(bandit, problem, key, 100, reports=10, on_report=lambda report: print(report.metrics()))
+    """
+
+    evaluations: int
+    seconds: float
+    trace: Any
+
+    @property
+    def t(self) -> int:
+        """Number of evaluations that every run has made."""
+        return self.trace.y.shape[-1]
+
+    def metrics(self) -> dict[str, float]:
+        """What a logger records, as means over the seeds: evaluations (of all runs), seconds, best
+        (the largest value so far), and, where regrets are known, simple_regret (the least regret so
+        far) and cumulative_regret. What is not known, or not finite, is left out."""
+        numbers: dict[str, Any] = dict(evaluations=self.evaluations, seconds=self.seconds)
+        if self.t:
+            numbers |= dict(
+                best=np.mean(np.asarray(self.trace.best)[..., -1]),
+                simple_regret=np.mean(np.asarray(self.trace.simple_regret)[..., -1]),
+                cumulative_regret=np.mean(np.sum(self.trace.regret, -1)),
+            )
+        return {name: float(number) for name, number in numbers.items() if np.isfinite(number)}
 
 
 class Clock:
     """Wall time with and without compilation, and progress reports over several runs."""
 
-    def __init__(self, on_progress: Callable[[int, float], None] | None):
+    def __init__(
+        self,
+        on_progress: Callable[[int, float], None] | None,
+        on_report: Callable[[Report], None] | None = None,
+    ):
         self.start_time = time.perf_counter()
         self.compile_seconds = 0.0
         self.on_progress = on_progress
+        self.on_report = on_report
         self.n_evaluations = 0
 
     @property
@@ -115,15 +179,21 @@ class Clock:
         self.compile_seconds += time.perf_counter() - start_time
         return result
 
-    def report(self, n_new: int) -> None:
+    def report(self, n_new: int, progress: Progress) -> None:
         self.n_evaluations += n_new
         if self.on_progress is not None:
             self.on_progress(self.n_evaluations, self.run_seconds)
+        if self.on_report is not None:
+            seconds, t = self.run_seconds, int(np.min(progress.t))
+            part = (slice(None),) * np.ndim(progress.t) + (slice(t),)
+            # a copy, because the next segment reuses the memory of the trace
+            trace = jax.tree.map(lambda column: np.array(np.asarray(column)[part]), progress.trace)
+            self.on_report(Report(self.n_evaluations, seconds, trace))
 
 
 def advance(
     algorithm: Any,
-    problem: ArmProblem,
+    problem: Any,
     keys: PRNGKey,
     state: Any,
     horizon: int,
@@ -135,7 +205,7 @@ def advance(
     """Runs to their horizon.
 
     algorithm  its numbers have an axis [R] if `runs` is "algorithms"
-    problem    a problem over arms
+    problem    a problem over arms or over a box
     keys       one key if `runs` is "one", else keys [R]
     state      the initial state, with an axis [R] for R runs; None: `init` makes it
     runs       "one", "keys" or "algorithms"
@@ -149,15 +219,17 @@ def advance(
     segment_length = max(1, horizon // max(steps, 1 if file is None else SAVES))
     options: dict[str, Any] = dict(runs=runs)
     grow = partial(grow_runs, algorithm, problem, **options)
-    run_to = partial(run_segment, algorithm, problem, keys, horizon=horizon, **options)
+    segment: Any = run_box_segment if is_over_box(problem) else run_segment
+    n_arms = None if is_over_box(problem) else problem.arms.count
+    run_to = partial(segment, algorithm, problem, keys, horizon=horizon, **options)
     progress = clock.compile(partial(start_runs, **options), algorithm, problem, keys, horizon)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, state))
     if file is not None and (content := file.load()) is not None:
         header, state_bytes = content
-        before, n_arms = capacity_of(progress.state, runs), problem.arms.count
-        capacity = file.whole_number(header, "capacity", most=max(before, n_arms))
+        before = capacity_of(progress.state, runs)
+        capacity = file.whole_number(header, "capacity", most=max(before, n_arms or 0))
         if capacity > before:
             progress = grow(progress, capacity=capacity)
         progress = jax.tree.map(jnp.asarray, file.restore(progress, state_bytes, n_arms))
@@ -182,7 +254,7 @@ def advance(
             capacity = capacity_of(progress.state, runs)
             file.save(progress, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
         n_evaluations = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
-        clock.report(n_evaluations - n_reported)
+        clock.report(n_evaluations - n_reported, progress)
         n_reported = n_evaluations
         if n_evaluations == n_runs * horizon:
             return _up_to_end(progress) if ended.any() else progress
@@ -191,10 +263,11 @@ def advance(
 def _up_to_end(progress: Progress) -> Progress:
     """The runs [R] with traces that are NaN and -1 from evaluation t on. On the host, because NaN
     in the output of a program would stop `jax_debug_nans`."""
-    made = np.arange(progress.trace.arm.shape[-1]) < np.asarray(progress.t)[:, None]
+    made = np.arange(progress.trace.y.shape[-1]) < np.asarray(progress.t)[:, None]
 
     def cut(column: Any) -> np.ndarray:
-        return np.where(made, column, np.asarray(no_value(column.dtype)))
+        rows = made.reshape(*made.shape, *[1] * (np.ndim(column) - 2))
+        return np.where(rows, column, np.asarray(no_value(column.dtype)))
 
     return replace(progress, trace=jax.tree.map(cut, progress.trace))
 

@@ -1,4 +1,5 @@
-"""The capacity of a run for inducing points, before it starts and after it was exceeded."""
+"""The capacities of a run or a stream for inducing points, before it starts, and of a run after it
+was exceeded."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jsketch.core.dictionary import Extend
+from jsketch.sketch.kors import Sampling
 from jsketch.types import Arms, Kernel, is_traced
 
 ESTIMATE_ARMS = 768  # largest number of arms whose leverage scores `expected_size` computes
@@ -18,6 +20,9 @@ ESTIMATE_ARMS = 768  # largest number of arms whose leverage scores `expected_si
 # and 1.5 times on the hard problem of `experiments.bench.bandits`, for which the capacity grows. A
 # growth costs another compilation, and a capacity that is twice as large at most half of a run.
 INITIAL_SIZE_RATIO = 1.1
+# The initial capacity for a stream as a multiple of `expected_kors_size`. On uniform inputs the
+# dictionary has 1.1 to 1.2 times the expected size.
+INITIAL_STREAM_RATIO = 1.25
 MULTIPLE = 16  # capacities are rounded up to a multiple of this
 # Small capacities grow faster, because each new capacity compiles a program. From LARGE on, an
 # elimination at a needlessly large capacity costs more than a compilation.
@@ -34,8 +39,28 @@ def with_initial_capacity(algorithm: Any, arms: Arms, horizon: int) -> Any:
     if is_traced((arms, settings)):
         return algorithm
     size = expected_size(arms, *settings, horizon)
-    estimate = -(-int(INITIAL_SIZE_RATIO * size) // MULTIPLE) * MULTIPLE
+    estimate = _round_up(INITIAL_SIZE_RATIO * size)
     return replace(algorithm, capacity=max(algorithm.initial_slots, min(estimate, arms.count)))
+
+
+def with_stream_capacity(forecaster: Any, xs: Any, block: int) -> Any:
+    """The forecaster with initial capacities that probably hold for the stream of inputs xs [n,d],
+    which is learned in blocks, if it has a dictionary of KORS: at least INITIAL_STREAM_RATIO times
+    `expected_kors_size` inducing points and, if it stores examples, space for all of them. Other
+    forecasters stay, and so do those with traced settings."""
+    sampling = getattr(forecaster, "sampling", None)
+    if not isinstance(sampling, Sampling) or is_traced((forecaster, xs)):
+        return forecaster
+    size = expected_kors_size(xs, forecaster.kernel, sampling)
+    capacities = dict(capacity=min(_round_up(INITIAL_STREAM_RATIO * size), len(xs)))
+    if getattr(forecaster, "remember", False):
+        capacities |= dict(memory=len(xs) + block)  # a block overflows as a whole
+    larger = {name: max(getattr(forecaster, name), n) for name, n in capacities.items()}
+    return replace(forecaster, **larger)
+
+
+def _round_up(size: float) -> int:
+    return -(-int(size) // MULTIPLE) * MULTIPLE
 
 
 def larger_capacity(capacity: int, n_arms: int) -> int:
@@ -48,7 +73,7 @@ def larger_capacity(capacity: int, n_arms: int) -> int:
             " cannot help."
         )
     growth = GROWTH if capacity < LARGE else GROWTH_OF_LARGE
-    grown = -(-int(capacity * growth) // MULTIPLE) * MULTIPLE
+    grown = _round_up(capacity * growth)
     return max(min(grown, n_arms), capacity + 1)
 
 
@@ -69,6 +94,30 @@ def expected_size(
     noise = max(float(np.asarray(regularization)) * count / horizon, least_noise)
     leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
     return float(np.clip(np.asarray(qbar) * leverage, 0, 1).sum())
+
+
+def expected_kors_size(xs: Any, kernel: Kernel, sampling: Sampling) -> float:
+    """The expected size of a dictionary of KORS after the stream xs [n,d], on the host.
+
+    It is sum_t min(1, c v_t / (mu + v_t)) with c = beta (1 + eps) and the variance v_t of example t
+    given those before it and noise mu (`sketch.kors`). Up to ESTIMATE_ARMS random examples are
+    computed, each as n / ESTIMATE_ARMS copies of one example, whose variances are v / (1 + i v /
+    mu), i = 0, 1, ... All v come from one Cholesky factorization.
+    """
+    n, count = len(xs), min(len(xs), ESTIMATE_ARMS)
+    chosen = np.random.default_rng(0).choice(n, count, replace=False)
+    gram = np.asarray(_gram(kernel, xs, chosen), np.float64)
+    mu = float(np.max(np.asarray(sampling.mu)))
+    c = float(np.max(np.asarray(sampling.beta * (1 + sampling.eps))))
+    copies, least_noise = n / count, 10 * count * np.finfo(xs.dtype).eps * np.diagonal(gram).max()
+    # in float32, kernel values of inputs far from their mean may have larger errors than these
+    noise = max(mu / copies, least_noise, -2 * float(np.linalg.eigvalsh(gram)[0]))
+    pivots = np.square(np.diagonal(np.linalg.cholesky(gram + noise * np.eye(count))))
+    ratio = np.maximum((pivots - noise) / mu, np.finfo(float).tiny)  # v / mu
+    # the first copies join with probability 1; the sum over the others is nearly an integral
+    certain = np.clip(c - 1 / ratio, 0, copies)
+    later = np.log1p((copies + 0.5) * ratio) - np.log1p((certain + 0.5) * ratio)
+    return float((certain + c * later).sum())
 
 
 @jax.jit

@@ -19,9 +19,12 @@ from jsketch import checks, components, struct
 from jsketch.box.go_ucb.own_model import warn_of_misfit
 from jsketch.box.history import checked_box
 from jsketch.loops.capacities import larger_capacity
+from jsketch.loops.describe import describe, differences
+from jsketch.loops.failures import excess_of, warn_of_failures, without_failing
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
+from jsketch.loops.traces import dataset_of, frame_of
 from jsketch.results import must_grow
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey
 from jsketch.warn import warn
@@ -42,6 +45,8 @@ class Driven:
     stopped       the rule `stop` ended the run
     arms_hash     a hash of the features of the arms, by which a resumed run recognizes them; None:
                   not known
+    model         over a box, the `describe`d model of the optimiser, such as its law, in whose
+                  coordinates the state is; None: the optimiser has no field `model`
     """
 
     state: Any
@@ -51,6 +56,7 @@ class Driven:
     exhausted: bool = struct.field(pytree_node=False, default=False)
     stopped: bool = struct.field(pytree_node=False, default=False)
     arms_hash: str | None = struct.field(pytree_node=False, default=None)
+    model: dict[str, Any] | None = struct.field(pytree_node=False, default=None)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -72,6 +78,22 @@ class Driven:
             raise ValueError("no evaluation has succeeded so far, so there is no best point.")
         index = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
         return self.x[index], float(self.y[index])
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        observed = np.where(np.isfinite(self.y), self.y, -np.inf)
+        name = "arm" if self.x.ndim == 1 else "x"
+        return {name: self.x, "y": self.y, "best": np.maximum.accumulate(observed)}
+
+    def to_frame(self) -> Any:
+        """A DataFrame with a row for each evaluation, and columns as in `BaseTrace.to_frame`: seed
+        (0), t, arm, or x0, x1, ... over a box, y, and best, the largest finite y so far (-inf
+        before the first). Raises ImportError without pandas."""
+        return frame_of(self._columns())
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset [t] with the same columns; x has the dimension `input` too. Raises
+        ImportError without xarray."""
+        return dataset_of(self._columns())
 
 
 @struct.checked_names
@@ -106,15 +128,18 @@ def drive(
                 8 of 20 runs missed a sharp peak (see `gap`). A run that `stop` ends has the flag
                 `stopped`
 
-    Warns if the algorithm returns an empty query before the horizon (this sets `exhausted`), if
-    rounding may have changed variances, and if a model is not finite.
+    Arms that fail more often than they succeed are left out for a while (`loops.failures`).
+
+    Warns if the algorithm returns an empty query before the horizon (this sets `exhausted`), of
+    arms that were left out, if rounding may have changed variances, and if a model is not finite or
+    does not describe the values.
 
     Raises ValueError for a wrong number of rewards, for an infinite reward of an arm, for a state
-    of another algorithm or domain, for a state together with a checkpoint that exists, and for a
-    checkpoint that is damaged, belongs to another run or version of jsketch, or is being written by
-    another process. Raises FloatingPointError over arms if the posterior is not finite. An
-    exception that ends the run, such as one of the objective or KeyboardInterrupt, has the finished
-    evaluations in its attribute `driven`.
+    of another algorithm, model or domain, for a state together with a checkpoint that exists, and
+    for a checkpoint that is damaged, belongs to another run or version of jsketch, or is being
+    written by another process. Raises FloatingPointError over arms if the posterior is not finite.
+    An exception that ends the run, such as one of the objective or KeyboardInterrupt, has the
+    finished evaluations in its attribute `driven`.
 
     Example:
 
@@ -164,6 +189,7 @@ def drive(
         )
     if isinstance(rounds, _ArmRounds):
         warn_of_imprecision(rounds.algorithm, driven.state, rounds.domain)
+        warn_of_failures(driven.x, driven.y, rounds.domain.count)
     else:
         warn_of_misfit(driven.state)
     return driven
@@ -208,7 +234,7 @@ def _run_rounds(
                 break
             # after an interruption the query is repeated, and begins with unobserved evaluations
             limit = max(horizon - n_observed, driven.n_unobserved)
-            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, n_observed), limit)
+            query = rounds.ask(driven, jax.random.fold_in(roots.ask, n_observed), limit)
             mask = np.asarray(query.mask)
             points = np.asarray(query.index if over_arms else query.x)[mask]
             if not np.array_equal(points[: driven.n_unobserved], driven.x[n_observed:]):
@@ -257,7 +283,11 @@ def _attach_run(error: BaseException, driven: Driven, file: RunFile | None) -> N
 
 
 # over arms `domain` is the arms; a state over a box has its box
-_ask_arms = jax.jit(lambda a, state, arms, key, limit: a.ask(state, arms, key, limit=limit))
+_ask_arms = jax.jit(
+    lambda a, state, arms, excess, t, key, limit: a.ask(
+        state, without_failing(arms, excess, t), key, limit=limit
+    )
+)
 _tell_arms = jax.jit(lambda a, state, arms, query, y, key: a.tell(state, arms, query, y, key))
 _ask = jax.jit(lambda algorithm, state, key, limit: algorithm.ask(state, key, limit=limit))
 _tell = jax.jit(lambda algorithm, state, query, y, key: algorithm.tell(state, query, y, key))
@@ -288,8 +318,12 @@ class _ArmRounds(NamedTuple):
             given = self.algorithm.grow(given, self.domain, capacity)
         return replace(state, state=given, arms_hash=known)
 
-    def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
-        query = _ask_arms(self.algorithm, state, self.domain, key, limit)
+    def ask(self, driven: Driven, key: PRNGKey, limit: int) -> Any:
+        """The query after the evaluations that the algorithm has observed. A failed evaluation may
+        leave its arm out."""
+        t, rows = driven.t - driven.n_unobserved, len(self.domain.features)
+        excess = excess_of(driven.x[:t], driven.y[:t], rows)
+        query = _ask_arms(self.algorithm, driven.state, self.domain, excess, t, key, limit)
         return checks.arm_query(self.domain, query)
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
@@ -342,16 +376,24 @@ class _BoxRounds(NamedTuple):
 
     def start(self, key: PRNGKey, state: Driven | None) -> Driven:
         initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
+        given = getattr(self.algorithm, "model", None)
+        model = None if given is None else describe(given)
         if state is None:
-            return Driven(initial, np.zeros((0, self.domain.lower.size)), np.zeros(0))
+            none = np.zeros((0, self.domain.lower.size))
+            return Driven(initial, none, np.zeros(0), model=model)
         checks.state_type(self.algorithm, state.state, initial)
         low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
         if state.x.shape[1:] != low.shape or ((state.x < low) | (state.x > high)).any():
             raise ValueError("state is of another box: some of its points lie outside the domain.")
-        return state
+        if state.model is not None and (changes := differences(state.model, model or {})):
+            raise ValueError(
+                f"state is of another model, in whose coordinates it is: {'; '.join(changes)}. Give"
+                " its evaluations to a new run (`data`) instead."
+            )
+        return replace(state, model=model)
 
-    def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
-        return _ask(self.algorithm, state, key, limit)
+    def ask(self, driven: Driven, key: PRNGKey, limit: int) -> Any:
+        return _ask(self.algorithm, driven.state, key, limit)
 
     def evaluate(self, points: np.ndarray) -> float:
         """The value of one point [1, d]. Raises ValueError unless it is one number, and if a finite
@@ -457,7 +499,11 @@ def gap(bandit: Any, state: Any, arms: Arms) -> float:
     stopped with a regret above 0.5. Of 20 runs on rougher functions (draws of a Matern 1/2 kernel
     of the same lengthscale and variance 1) 2 did, with a regret of up to 0.6, and of 20 runs on
     functions of norm 3 in which one arm is better by 2, a sharp peak, 8 did, with a regret of up to
-    2.0. Raises ValueError for an algorithm without confidence bounds of every arm.
+    2.0.
+
+    An arm that always fails keeps its bounds, because nothing is known of its reward. Raises
+    ValueError for an algorithm without confidence bounds of every arm, and for a state whose
+    capacity was exceeded.
 
     Example:
 
@@ -470,6 +516,11 @@ def gap(bandit: Any, state: Any, arms: Arms) -> float:
         raise ValueError(
             f"{type(bandit).__name__} has no confidence bounds of all arms: give `stop` a function"
             " of the run instead of a number."
+        )
+    if bool(getattr(state, "stale", False)):
+        raise ValueError(
+            "the state has no posterior, because its dictionary exceeds its capacity: use"
+            " bandit.grow(state, arms, capacity) with a larger one."
         )
     return float(_gap(*bounds))
 

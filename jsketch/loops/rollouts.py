@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, components, devices, numerics, struct
 from jsketch.box.history import checked_box, write
+from jsketch.loops.failures import without_failing
+from jsketch.loops.traces import BoxTrace, Trace, no_value
 from jsketch.numerics import aligned, one_after_another, part, put, put_part, take
 from jsketch.problems.boxes import OnBox
 from jsketch.results import Result, result
@@ -56,47 +57,24 @@ class Roots(NamedTuple):
 
 
 @struct.dataclass
-class Trace:
-    """The evaluations of a run over arms, [T], or [S, T] over seeds. After the last evaluation of a
-    run that ended early, rewards, regrets and widths are NaN, so that no sum or mean over them can
-    be mistaken for a result, and integers are -1: `trace.arm >= 0` are the evaluations made. The
-    reward of a failed evaluation is NaN too, and its arm is not -1.
-
-    arm              int32
-    reward           as observed
-    regret           f* - f(x_t), instantaneous
-    round            int32, index of the round
-    batch_size       int32, size of the batch that the evaluation belongs to
-    dictionary_size  int32, inducing points (or distinct arms, for the exact posterior) after the
-                     round
-    width            confidence width with which the arms of the round were chosen
-    """
-
-    arm: Array
-    reward: Array
-    regret: Array
-    round: Array
-    batch_size: Array
-    dictionary_size: Array
-    width: Array
-
-
-@struct.dataclass
 class Progress:
     """A run up to evaluation t. It has ended early, and is `stopped`, if its result is not RUNNING.
     On the host, `run` enlarges the capacity or raises an error then.
 
-    state   state of the bandit
-    trace   NaN and -1 from t on
+    state   state of the algorithm
+    trace   a `Trace` over arms, a `BoxTrace` over a box; NaN and -1 from t on
     t       [] int32, evaluations made
     round   [] int32, rounds made
+    excess  [A] int32, failed evaluations of each arm minus its successful ones, by which arms are
+            left out (`loops.failures`); [0] over a box
     result  [] int32, a `jsketch.results.Result`
     """
 
     state: Any
-    trace: Trace
+    trace: Any
     t: Array
     round: Array
+    excess: Array
     result: Array
 
     @property
@@ -104,8 +82,16 @@ class Progress:
         return self.result != Result.RUNNING
 
 
-def start(algorithm: Any, problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
+def is_over_box(problem: Any) -> bool:
+    """Whether a problem is over a box, and not over arms."""
+    return isinstance(getattr(problem, "domain", None), Box)
+
+
+def start(algorithm: Any, problem: Any, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
+    if is_over_box(problem):
+        begin = partial(_start_over_box, horizon=horizon)
+        return one_after_another(begin, algorithm, problem, key)
     roots = Roots(*jax.random.split(key, 4))
     state = algorithm.init(problem.arms, roots.init, horizon=horizon)
     dtype = problem.mean_reward.dtype
@@ -114,12 +100,14 @@ def start(algorithm: Any, problem: ArmProblem, key: PRNGKey, horizon: int) -> Pr
     trace = filled_trace(jnp.full(horizon, -1, jnp.int32), jnp.zeros(horizon, dtype))
     zero = jnp.zeros((), jnp.int32)
     invalid = struct.outside_ranges(algorithm)  # `init` has checked the numbers that are known
-    return Progress(state, trace, zero, zero, result=result((Result.NOT_FINITE, invalid)))
+    excess = problem.arms.on_devices(jnp.zeros(len(problem.arms.features), jnp.int32))
+    outcome = result((Result.NOT_FINITE, invalid))
+    return Progress(state, trace, zero, zero, excess, result=outcome)
 
 
 def filled_trace(integers: Any, numbers: Any) -> Trace:
     """A trace whose columns of integers and of numbers are these, [T] each."""
-    # arm, reward, regret, round, batch_size, dictionary_size, width
+    # arm, y, regret, round, batch_size, dictionary_size, width
     return Trace(integers, numbers, numbers, integers, integers, integers, numbers)
 
 
@@ -143,6 +131,7 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, chunk: in
 
 def _record(
     trace: Trace,
+    excess: Array,
     t: Array,
     n_evaluations: Array,
     query: Query,
@@ -150,27 +139,35 @@ def _record(
     row: dict[str, Any],
     regrets: Array,
     chunk: int,
-) -> Trace:
-    """The trace with the first evaluations of a query from index t on, written in chunks of slots.
-    `row` has the columns that have one value for all evaluations of the query."""
+) -> tuple[Trace, Array]:
+    """(the trace, `Progress.excess`) with the first evaluations of a query from index t on, written
+    in chunks of slots. `row` has the columns that have one value for all evaluations of the
+    query."""
     horizon = trace.arm.shape[0]
     chunk = min(chunk, horizon)
 
-    def write_chunk(i: Array, trace: Trace) -> Trace:
+    def write_chunk(i: Array, carry: tuple[Trace, Array]) -> tuple[Trace, Array]:
+        trace, excess = carry
         begin = jnp.minimum(t + i * chunk, horizon - chunk)
         slots = begin - t + jnp.arange(chunk, dtype=jnp.int32)
         in_query = (slots >= 0) & (slots < n_evaluations)
+        # the last chunk of the trace may begin with slots of the one before it
+        is_new = in_query & (slots >= i * chunk)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = take(query.index, slots)
-        columns = dict(row, arm=arms, reward=take(y, slots), regret=take(regrets, arms))
+        values = take(y, slots)
+        place = jnp.where(is_new, arms, len(excess))  # there values are dropped
+        sign = jnp.where(jnp.isnan(values), 1, -1).astype(excess.dtype)
+        excess = excess.at[place].add(sign, mode="drop", wrap_negative_indices=False)
+        columns = dict(row, arm=arms, y=values, regret=take(regrets, arms))
         for name, value in columns.items():
             column = getattr(trace, name)
             old = part(column, begin, chunk)
             new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
             columns[name] = put_part(column, begin, new)
-        return Trace(**columns)
+        return Trace(**columns), excess
 
-    return lax.fori_loop(0, -(-n_evaluations // chunk), write_chunk, trace)
+    return lax.fori_loop(0, -(-n_evaluations // chunk), write_chunk, (trace, excess))
 
 
 @struct.checked_names
@@ -181,7 +178,7 @@ def rollout(
     horizon: int,
     progress: Progress | None = None,
     until: ArrayLike | None = None,
-) -> Any:
+) -> Progress:
     """Runs an algorithm with a problem that can be traced. The function is pure and works under jit
     and vmap, over keys and over all numbers of the algorithm and the problem.
 
@@ -190,23 +187,26 @@ def rollout(
                `problems.on_box(function, box)`
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
-    progress   over arms, the result of an earlier call, from which the run resumes
-    until      [] int, over arms, the evaluation at which to pause; None: the horizon
+    progress   the result of an earlier call, from which the run resumes
+    until      [] int, the evaluation at which to pause; None: the horizon
 
-    Returns a `BoxRun` over a box, and a `Progress` over arms.
+    Returns a `Progress`, whose `trace` is a `Trace` over arms and a `BoxTrace` over a box.
 
-    A run of an algorithm with default capacity cannot exceed it if A or `horizon` is at most 2,048:
-    no dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
+    A run over arms with default capacity cannot exceed it if A or `horizon` is at most 2,048: no
+    dictionary has more points than there are arms or evaluations. It begins with up to 512 slots
     and continues with up to 2,048 where these do not suffice (fewer if 32 runs would not fit into
     memory). Factors have the size of the M slots. On an accelerator every run of a vmap needs the
     memory of about 10 matrices [M, M]; on a CPU one run is computed at a time, and the others need
     2. A run that needs few slots is faster and smaller if the algorithm has a `capacity`.
 
+    A failed evaluation has the reward NaN, and arms that fail more often than they succeed are left
+    out for a while (`loops.failures`).
+
     A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
     then true, and the trace is NaN from there on (`Trace`). A run with a traced number that is out
-    of its range, such as a lengthscale of -1, ends before its first evaluation: its result is
-    `NOT_FINITE`, or over a box its `t` is 0.
+    of its range, such as a lengthscale of -1, ends before its first evaluation, with the
+    result `NOT_FINITE`.
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -223,18 +223,16 @@ def rollout(
     checks.horizon(horizon)
     checks.component("the algorithm", components.ALGORITHM, algorithm, pytree=True)
     key = checks.one_key(key=key)
-    if isinstance(getattr(problem, "domain", None), Box):
-        if progress is not None or until is not None:
-            raise ValueError("progress and until are for runs over arms; this one is over a box.")
+    if is_over_box(problem):
         checked_box(problem.domain)
-        over_box = partial(_rollout_over_box, horizon=horizon)
-        return one_after_another(over_box, algorithm, problem, key)
-    checks.component("the problem", components.PROBLEM, problem, pytree=True)
-    algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
+    else:
+        checks.component("the problem", components.PROBLEM, problem, pytree=True)
+        algorithm = struct.numbers_in_dtype(algorithm, problem.arms.features.dtype)
     capacities: tuple[int, ...] = ()
     if progress is None:
         progress = start(algorithm, problem, key, horizon)
-        capacities = _capacities(algorithm, progress.state, problem.arms, horizon)
+        if not is_over_box(problem):
+            capacities = _capacities(algorithm, progress.state, problem.arms, horizon)
     until = horizon if until is None else jnp.minimum(until, horizon)
     if not capacities:
         progress = continue_run(algorithm, problem, key, horizon, progress, until)
@@ -249,6 +247,7 @@ def up_to_end(progress: Progress) -> Progress:
 
     def cut(column: Array) -> Array:
         made = jnp.arange(column.shape[0], dtype=jnp.int32) < progress.t
+        made = made.reshape(-1, *[1] * (column.ndim - 1))
         return jnp.where(made, column, no_value(column.dtype))
 
     return replace(progress, trace=jax.tree.map(cut, progress.trace))
@@ -268,11 +267,11 @@ def grown(algorithm: Any, problem: ArmProblem, progress: Progress, capacity: int
 def continue_run(
     algorithm: Any, problem: Any, key: PRNGKey, horizon: int, progress: Progress, until: ArrayLike
 ) -> Progress:
-    """The run over arms from `progress` to evaluation `until`, at the capacity of its state. The
+    """The run from `progress` to evaluation `until`, over arms at the capacity of its state. The
     trace has no meaning from evaluation t on (`up_to_end`).
 
     Under vmap on a CPU the runs are computed one after the other (`numerics.one_after_another`)."""
-    run = partial(_continue_run, horizon=horizon)
+    run = partial(_continue_over_box if is_over_box(problem) else _continue_run, horizon=horizon)
     return one_after_another(run, algorithm, problem, key, progress, jnp.asarray(until))
 
 
@@ -292,8 +291,9 @@ def _continue_run(
         return stale & (p.result != Result.CAPACITY_EXCEEDED)
 
     def one_round(p: Progress) -> Progress:
+        candidates = without_failing(arms, p.excess, p.t)
         query = algorithm.ask(
-            p.state, arms, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t
+            p.state, candidates, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t
         )
         if not hasattr(query, "mask"):
             raise ValueError(
@@ -314,11 +314,13 @@ def _continue_run(
             width=info.width,
         )
         size = info.batch_size
+        trace, excess = _record(p.trace, p.excess, p.t, size, query, y, row, regrets, chunk)
         return Progress(
             state=state,
-            trace=_record(p.trace, p.t, size, query, y, row, regrets, chunk),
+            trace=trace,
             t=p.t + size,
             round=p.round + (size > 0).astype(jnp.int32),
+            excess=arms.on_devices(excess),
             result=info.result,
         )
 
@@ -373,22 +375,31 @@ def _given_capacity(algorithm: Any) -> int | None:
     return None
 
 
-def regret_ratio(regret: Array, mean_reward: Array) -> Array:
+def regret_ratio(regret: Array, mean_reward: Array, best: ArrayLike | None = None) -> Array:
     """The ratios R_t / R_t^unif [..., T] for instantaneous regrets [..., T]; 1 if all arms are
-    equally good. R_t^unif = t (f* - mean f) is the expected regret of the uniform policy with mean
-    rewards [A]. Raises ValueError on other shapes."""
+    equally good. R_t^unif = t (f* - mean f) is the expected regret of the uniform policy. Raises
+    ValueError on other shapes.
+
+    regret       [..., T]
+    mean_reward  [A] of all arms, or over a box the values without noise of uniform points
+    best         [], f*; None: the largest mean reward
+
+    Example:
+
+        regret_ratio(run(bandit, problem, key, 100).trace.regret, problem.mean_reward)  # [100]
+    """
     regret, mean_reward = jnp.asarray(regret), jnp.asarray(mean_reward)
     if regret.ndim == 0 or mean_reward.ndim != 1 or not mean_reward.size:
         raise ValueError(
             "regret_ratio takes regrets [..., T] and mean rewards [A], A >= 1; the shapes are"
             f" {regret.shape} and {mean_reward.shape}."
         )
-    return _regret_ratio(regret, mean_reward)
+    return _regret_ratio(regret, mean_reward, best)
 
 
 @jax.jit  # one program, which compiles in a fraction of the time of its operations one by one
-def _regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    best = jnp.max(mean_reward)
+def _regret_ratio(regret: Array, mean_reward: Array, best: ArrayLike | None) -> Array:
+    best = jnp.max(mean_reward) if best is None else best
     equal = jnp.min(mean_reward) == best
     uniform_regret = jnp.where(equal, 1, best - jnp.mean(mean_reward))
     evaluations = jnp.arange(1, regret.shape[-1] + 1, dtype=regret.dtype)
@@ -396,110 +407,91 @@ def _regret_ratio(regret: Array, mean_reward: Array) -> Array:
     return jnp.where(equal, 1, ratio)
 
 
-@struct.dataclass
-class BoxRun:
-    """The evaluations of a run over a box, [T], or [S, T] over seeds, and the last state. From `t`
-    on, numbers are NaN, integers -1, and flags false.
-
-    x      [T, d]
-    y      [T], as observed; NaN or infinite for a failed evaluation
-    value  [T], without noise; NaN if the objective has no `value`
-    best   [T], largest finite y so far, -inf before the first
-    info   `BoxInfo` of the round of each evaluation, fields [T, ...]
-    state  the last state of the optimiser
-    t      [] int32, evaluations; fewer than T if the optimiser returned an empty query
-    """
-
-    x: Array
-    y: Array
-    value: Array
-    best: Array
-    info: Any
-    state: Any
-    t: Array
-
-    def summary(self) -> dict[str, Any]:
-        """The values that the repr shows."""
-        y = np.asarray(self.y)
-        best = np.where(np.isfinite(y), y, -np.inf).max(-1)
-        values: dict[str, Any] = dict(evaluations=np.min(np.asarray(self.t)))
-        if y.ndim > 1:
-            return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
-        index = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
-        failed = int(values["evaluations"]) - int(np.isfinite(y).sum())
-        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[index])
-
-
-def _rollout_over_box(
+def _start_over_box(
     optimizer: BoxOptimizer, problem: Any, key: PRNGKey, *, horizon: int
-) -> BoxRun:
-    """`rollout` over a box, for a problem as `problems.on_box` makes it."""
-    box = checked_box(problem.domain)
+) -> Progress:
+    """`start` over a box."""
+    box, roots = checked_box(problem.domain), Roots(*jax.random.split(key, 4))
     optimizer = struct.numbers_in_dtype(optimizer, box.lower.dtype)
-    objective = problem.objective if isinstance(problem, OnBox) else problem
-    roots = Roots(*jax.random.split(key, 4))
-    checks.objective(objective, box.lower, roots.problem)
-    value = getattr(objective, "value", None)
-
-    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
-        query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
-
-        def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
-            x, (y, values) = query.x[i], results
-            y = put(y, i, objective(x, jax.random.fold_in(roots.problem, t + i)))
-            return y, values if value is None else put(values, i, value(x))
-
-        empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
-        # only the slots in use are evaluated
-        y, noiseless = lax.fori_loop(0, query.size, evaluate_slot, (empty, empty))
-        state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
-        return state, query, y, noiseless, info
-
-    def step(carry: tuple[BoxRun, Array]) -> tuple[BoxRun, Array]:
-        run, _ = carry
-        t = run.t
-        state, query, y, noiseless, info = one_round(run.state, t)
-
-        def record(old: Array, new: Array) -> Array:
-            return write(old, new.astype(old.dtype), t, query.size)
-
-        info = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
-        run = replace(
-            run,
-            x=record(run.x, query.x),
-            y=record(run.y, y),
-            value=record(run.value, noiseless),
-            info=jax.tree.map(record, run.info, info),
-            state=state,
-            t=t + query.size,
-        )
-        return run, query.size == 0
-
+    checks.objective(_objective(problem), box.lower, roots.problem)
     state = optimizer.init(box, roots.init, horizon=horizon)
     zero = jnp.zeros((), jnp.int32)
-    _, query, _, _, info = jax.eval_shape(one_round, state, zero)
-    nans = jnp.full(horizon, jnp.nan, query.x.dtype)
-    start = BoxRun(
-        x=jnp.full((horizon, query.x.shape[1]), jnp.nan, query.x.dtype),
-        y=nans,
-        value=nans,
-        best=nans,
-        info=jax.tree.map(
-            lambda leaf: jnp.full((horizon, *leaf.shape), no_value(leaf.dtype)), info
-        ),
-        state=state,
-        t=zero,
+    one_round = partial(_round_over_box, optimizer, problem, roots, horizon)
+    *_, rows = jax.eval_shape(one_round, state, zero, zero)
+    trace = jax.tree.map(lambda row: jnp.full((horizon, *row.shape[1:]), no_value(row.dtype)), rows)
+    invalid = struct.outside_ranges(optimizer)
+    excess = jnp.zeros(0, jnp.int32)
+    outcome = result((Result.NOT_FINITE, invalid))
+    return Progress(state, trace, zero, zero, excess, result=outcome)
+
+
+def _continue_over_box(
+    optimizer: BoxOptimizer,
+    problem: Any,
+    key: PRNGKey,
+    progress: Progress,
+    until: Array,
+    *,
+    horizon: int,
+) -> Progress:
+    """`continue_run` over a box."""
+    optimizer = struct.numbers_in_dtype(optimizer, checked_box(problem.domain).lower.dtype)
+    roots = Roots(*jax.random.split(key, 4))
+
+    def step(p: Progress) -> Progress:
+        state, query, rows = _round_over_box(
+            optimizer, problem, roots, horizon, p.state, p.t, p.round
+        )
+        size = query.size
+        return Progress(
+            state=state,
+            trace=jax.tree.map(lambda old, new: write(old, new, p.t, size), p.trace, rows),
+            t=p.t + size,
+            round=p.round + (size > 0).astype(jnp.int32),
+            excess=p.excess,
+            result=result((Result.NOTHING_TO_ASK, size == 0)),
+        )
+
+    return lax.while_loop(lambda p: (p.t < until) & ~p.stopped, step, progress)
+
+
+def _round_over_box(
+    optimizer: BoxOptimizer,
+    problem: Any,
+    roots: Roots,
+    horizon: int,
+    state: Any,
+    t: Array,
+    number: Array,
+) -> tuple[Any, BoxQuery, BoxTrace]:
+    """(state, query, rows of the trace [B, ...]) of the round with this number, whose first
+    evaluation has the index t."""
+    objective = _objective(problem)
+    value, maximum = getattr(objective, "value", None), getattr(problem, "maximum", None)
+    query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
+
+    def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, (y, values) = query.x[i], results
+        y = put(y, i, objective(x, jax.random.fold_in(roots.problem, t + i)))
+        return y, values if value is None else put(values, i, value(x))
+
+    empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
+    # only the slots in use are evaluated
+    y, values = lax.fori_loop(0, query.size, evaluate_slot, (empty, empty))
+    state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))
+    slots = query.mask.shape
+    rows = BoxTrace(
+        x=query.x,
+        y=y,
+        regret=empty if maximum is None else jnp.asarray(maximum, values.dtype) - values,
+        round=jnp.broadcast_to(number, slots),
+        batch_size=jnp.broadcast_to(query.size, slots),
+        value=values,
+        info=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, slots + leaf.shape), info),
     )
-    # the run, and whether it ends early: its last query was empty, or a number is out of range
-    carry = (start, struct.outside_ranges(optimizer))
-    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, carry)
-    observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
-    evaluated = jnp.arange(horizon, dtype=jnp.int32) < run.t
-    return replace(run, best=jnp.where(evaluated, lax.cummax(observed), jnp.nan))
+    return state, query, rows
 
 
-def no_value(dtype: Any) -> Array:
-    """The value [] of a column that no evaluation has written: NaN, -1 or false."""
-    if jnp.issubdtype(dtype, jnp.bool_):
-        return jnp.zeros((), dtype)
-    return jnp.asarray(jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)
+def _objective(problem: Any) -> Any:
+    """The function of a point and a key of a problem over a box."""
+    return problem.objective if isinstance(problem, OnBox) else problem

@@ -31,7 +31,7 @@ from jsketch.results import Result
 from jsketch.warn import warn
 
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
-VERSION = 4  # of the format of files
+VERSION = 5  # of the format of files
 ADVICE = "Name another file, or remove this one."
 # Fields of the states of jsketch whose values `RunFile.restore` checks: numbers of arms, and values
 # that are never negative, never infinite or never above a number.

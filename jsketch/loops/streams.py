@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, components, struct
+from jsketch.loops.capacities import with_stream_capacity
+from jsketch.loops.traces import dataset_of, frame_of
 from jsketch.numerics import one_after_another, while_any
 from jsketch.online.standardized import REACH, Standardized
 from jsketch.precision import dtype_of, in_dtype
@@ -69,6 +71,20 @@ class Forecasts:
         """Mean squared loss of the labelled examples so far, [n]; NaN before the first label."""
         count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
         return jnp.cumsum(self.loss, axis=-1) / count
+
+    def _columns(self) -> dict[str, Any]:
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return columns | dict(average_loss=self.average_loss)
+
+    def to_frame(self, axes: Sequence[str] | None = None) -> Any:
+        """A DataFrame with a row for each example: seed (0 for a single stream), t (from 1 on),
+        the fields and average_loss. `axes` and the errors are those of `BaseTrace.to_frame`."""
+        return frame_of(self._columns(), axes)
+
+    def to_xarray(self, axes: Sequence[str] | None = None, **attrs: Any) -> Any:
+        """An xarray Dataset [t], or [seed, t], with the same columns. `axes`, `attrs` and the
+        errors are those of `BaseTrace.to_xarray`."""
+        return dataset_of(self._columns(), axes, attrs)
 
 
 @struct.dataclass
@@ -212,7 +228,9 @@ def prequential(
                  the (forecasts, state) of each pair, with the same forecasts as for one long pair
     key          one key, of the forecaster's random choices
     state        a state that this function returned, to resume from; its dtype is that of the
-                 computation. None: a new one
+                 computation. None: a new one. Its first capacities are those of the forecaster or,
+                 for a dictionary of KORS, larger ones that probably hold for the first pair,
+                 because a capacity that grows compiles another program
     first        int, number of examples before these in the whole stream, if `state` is given
     block        int, number of examples that are learned together; it changes no prediction, up to
                  rounding
@@ -414,7 +432,7 @@ def prepare(
     if state is None:
         forecaster.init(longest, init_key)  # outside of jit, it raises errors for mistakes
         _warn_of_scale(forecaster, xs)
-        state = _start(forecaster, xs[0], init_key)
+        state = _start(with_stream_capacity(forecaster, xs, block), xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
     forecaster.check_rounding(longest)

@@ -53,22 +53,29 @@ class OnBox:
 
     objective  a function (x [d], key) -> y
     domain     the box
+    maximum    [], of the objective without noise; None: not known
     """
 
     objective: Any
     domain: Box
+    maximum: Any = None
 
 
 @struct.checked_names
-def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
+def on_box(
+    objective: Callable[[Array, PRNGKey], Array], box: Box, maximum: ArrayLike | None = None
+) -> OnBox:
     """The problem of maximising a function over a box, for `loops.run` and `loops.rollout`.
 
     objective  a function, or a callable pytree, of x [d] and a key that returns y [], larger is
                better; NaN or infinite for a failed evaluation. If it has a method `value(x) -> []`,
                the run also records these values without noise
     box        Box(lower, upper), with bounds [d]
+    maximum    [], the largest `value` in the box, from which a run computes its regrets; None: it
+               is not known, and regrets are NaN
 
-    Raises ValueError for an objective that is not a function and for an invalid box.
+    Raises ValueError for an objective that is not a function, for an invalid box, and for a maximum
+    of an objective without `value`.
 
     Example:
 
@@ -76,16 +83,23 @@ def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
             return -((x - 0.3) ** 2).sum() + 0.01 * jax.random.normal(key)
 
         box = Box(jnp.zeros(2), jnp.ones(2))
-        run(UniformBox(), on_box(f, box), jax.random.key(0), 20).best  # [20], the best value so far
+        run(UniformBox(), on_box(f, box), jax.random.key(0), 20).trace.best  # [20]
     """
     if not callable(objective):
         raise ValueError(
             f"the objective must be a function of a point and a key; {objective!r} was given."
         )
+    if maximum is not None:
+        checks.finite(maximum=maximum)
+        if getattr(objective, "value", None) is None:
+            raise ValueError(
+                "maximum gives regrets only with values without noise: the objective has no method"
+                " value(x)."
+            )
     # a plain function is no pytree, and jit accepts it only as a static argument
     if jax.tree_util.all_leaves([objective]):
         objective = jax.tree_util.Partial(objective)
-    return OnBox(objective, checked_box(box))
+    return OnBox(objective, checked_box(box), maximum)
 
 
 def _on_cube(

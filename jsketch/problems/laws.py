@@ -88,7 +88,7 @@ class Law:
 
         problem = laws.haldane.problem(jax.random.key(0))  # a true law, drawn at random
         optimizer = ModelGOUCB(laws.haldane.model)
-        run(optimizer, problem, jax.random.key(1), 12).best  # [12]
+        run(optimizer, problem, jax.random.key(1), 12).trace.best  # [12]
     """
 
     function: Callable[..., Any]

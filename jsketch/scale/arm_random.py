@@ -19,7 +19,8 @@ def check_counting(key: PRNGKey, n_arms: int) -> None:
     """Raises ValueError unless the random number of one of `n_arms` arms can be drawn from the key
     alone, without the random numbers of other arms."""
     is_threefry = str(jax.random.key_impl(_typed(key))) == "threefry2x32"
-    partitionable = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
+    config: Any = jax.config  # not all versions declare the type of this attribute
+    partitionable = bool(config.jax_threefry_partitionable)
     if not (is_threefry and partitionable and n_arms < COUNTERS):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"

@@ -91,6 +91,11 @@ def fill_unused(points: Array, used: Array, x: Array) -> Array:
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
+def fill_with_first(kors: Kors) -> Array:
+    """The points [M,d] of the dictionary, with the first of them in unused rows."""
+    return fill_unused(kors.points, kors.used, kors.points[0])
+
+
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:

@@ -87,7 +87,7 @@ def test_a_run_is_complete(cache, name):
     np.testing.assert_allclose(run.trace.regret, rewards.max() - rewards[run.trace.arm], atol=1e-12)
     sizes = np.bincount(run.trace.round)
     np.testing.assert_array_equal(sizes[np.asarray(run.trace.round)], run.trace.batch_size)
-    assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
+    assert np.isfinite(run.trace.y).all() and np.isfinite(run.trace.width).all()
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | IN_FUZZ])
@@ -118,8 +118,8 @@ def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name, accelerat
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
         single_run = cache.rollout(bandit, problem(), key, HORIZON)
         np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
-        vmapped_rewards = vmapped_runs.trace.reward[row]
-        np.testing.assert_allclose(vmapped_rewards, single_run.trace.reward, atol=1e-12)
+        vmapped_rewards = vmapped_runs.trace.y[row]
+        np.testing.assert_allclose(vmapped_rewards, single_run.trace.y, atol=1e-12)
 
 
 @functools.cache
@@ -149,7 +149,7 @@ def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     bandit = CASES[name]
     full_run = loops.drive(bandit, replay_rewards(), ARMS, KEY, HORIZON)
     np.testing.assert_array_equal(full_run.x, cache.run(name).trace.arm)
-    np.testing.assert_allclose(full_run.y, cache.run(name).trace.reward, atol=1e-12)
+    np.testing.assert_allclose(full_run.y, cache.run(name).trace.y, atol=1e-12)
     # a horizon within a batch would truncate the batch, so that the first part ends with a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
@@ -206,6 +206,9 @@ def test_capacity_changes_no_pick(cache, name):
         return
     # the round is applied, and `grow` completes the state
     assert bool(state.stale) and int(state.dictionary_size) > SMALL_CAPACITY
+    assert np.isnan(small_bandit.confidence_bounds(state, ARMS)[0]).all()
+    with pytest.raises(ValueError, match="dictionary exceeds its capacity: use bandit.grow"):
+        loops.gap(small_bandit, state, ARMS)
     grown = large_bandit.grow(state, ARMS, large_bandit.capacity)
     expected = cache.rollout(large_bandit, problem(), KEY, HORIZON, until=stuck_run.t).state
     assert not bool(grown.stale)
@@ -230,6 +233,20 @@ def test_a_run_that_grows_several_times_has_the_picks_of_a_large_one(dictionary)
     np.testing.assert_array_equal(grown.trace.arm, large.trace.arm)
     np.testing.assert_array_equal(grown.trace.round, large.trace.round)
     np.testing.assert_array_equal(grown.trace.dictionary_size, large.trace.dictionary_size)
+
+
+@each
+def test_an_arm_that_is_left_out_is_not_chosen(cache, name):
+    bandit, state, query, _ = cache.midway(name)
+    asked = np.asarray(query.index)[np.asarray(query.mask)]
+    left_out = jnp.zeros(60, bool).at[asked].set(True)
+    arms = ARMS.replace(left_out=left_out)
+    for key in jax.random.split(KEY, 3):
+        other = ASK(bandit, state, arms, key)
+        others = np.asarray(other.index)[np.asarray(other.mask)]
+        assert others.size and not left_out[others].any()
+    nothing = ARMS.replace(left_out=jnp.zeros(60, bool))
+    chex.assert_trees_all_equal(ASK(bandit, state, nothing, KEY), query)
 
 
 @each

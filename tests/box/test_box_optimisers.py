@@ -14,14 +14,20 @@ from rows import by_name, check_refusals, failing
 from small_problems import ASK, KEY
 
 from jsketch import Box, loops, problems, struct
-from jsketch.box import UniformBox, history
+from jsketch.box import Parametric, UniformBox, history
 from jsketch.problems import boxes
+from jsketch.types import BoxQuery
 
 HORIZON = 11
 # {name: largest difference between programs that round differently}
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb_local": 1e-6}
 # {name: the hyperparameter that a test changes without a new compilation}
-NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb_local": "reach"}
+NUMBERS = {
+    "gp_log_ei": "margin",
+    "turbo_2": "least_length",
+    "go_ucb_local": "reach",
+    "go_ucb_model": "width",
+}
 QUICK = ("uniform", *NUMBERS)  # these rows contain the code of all rows
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 each = by_name(CASES, CASES.keys() - QUICK)
@@ -51,23 +57,24 @@ def host_objective(x):
 
 def check_record(name, run):
     """Points are in the box; values, best values and failures are those of the points."""
-    assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
-    points = np.asarray(run.x)
+    trace = run.trace
+    assert trace.x.shape == (HORIZON, 2) and trace.y.shape == trace.best.shape == (HORIZON,)
+    points = np.asarray(trace.x)
     assert (points >= np.asarray(BOX.lower)).all() and (points <= np.asarray(BOX.upper)).all()
     # GO-UCB may choose a point again
-    assert name.startswith("go_ucb") or len(np.unique(run.x, axis=0)) == HORIZON
-    expected = np.array([float(FAILING(x, KEY)) for x in run.x])
-    np.testing.assert_allclose(run.y, expected, rtol=1e-9)
+    assert name.startswith("go_ucb") or len(np.unique(trace.x, axis=0)) == HORIZON
+    expected = np.array([float(FAILING(x, KEY)) for x in trace.x])
+    np.testing.assert_allclose(trace.y, expected, rtol=1e-9)
     ok = np.isfinite(expected)
     assert 0 < (~ok).sum() < HORIZON
     best = np.maximum.accumulate(np.where(ok, expected, -np.inf))
-    np.testing.assert_allclose(run.best, best, rtol=1e-9)
+    np.testing.assert_allclose(trace.best, best, rtol=1e-9)
     record = run.state.history
     assert int(record.count) == HORIZON
     np.testing.assert_array_equal(record.ok, ok)
     np.testing.assert_allclose(record.y, np.where(ok, expected, 0), rtol=1e-9)
-    assert float(history.best(record)[1]) == float(run.best[-1]) == float(run.info.best[-1])
-    assert np.isnan(run.value).all()  # a plain function has no noiseless value
+    assert float(history.best(record)[1]) == float(trace.best[-1]) == float(trace.info.best[-1])
+    assert np.isnan(trace.value).all()  # a plain function has no noiseless value
 
 
 @each
@@ -87,11 +94,11 @@ def test_values_whose_squares_overflow_change_no_pick(name, unit):
     """Values near 1e200 and 1e-200 differ from those near 1 by a power of two."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
-    np.testing.assert_array_equal(scaled.x, run.x)
+    np.testing.assert_array_equal(scaled.trace.x, run.trace.x)
 
 
 def test_all_optimisers_have_the_same_initial_points():
-    designs = [loops.run(CASES[name], PROBLEM, KEY, HORIZON).x[:INITIAL] for name in QUICK]
+    designs = [loops.run(CASES[name], PROBLEM, KEY, HORIZON).trace.x[:INITIAL] for name in QUICK]
     for design in designs[1:]:  # programs may round differently
         np.testing.assert_allclose(design, designs[0], rtol=1e-13)
     # a longer design has the same first points
@@ -99,7 +106,7 @@ def test_all_optimisers_have_the_same_initial_points():
     nine_points = history.initial_points(BOX, init_key, 9, horizon=9)
     np.testing.assert_allclose(nine_points[:INITIAL], designs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
-    assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(designs[0])).all()
+    assert (np.asarray(other_key.trace.x[:INITIAL]) != np.asarray(designs[0])).all()
 
 
 @by_name(QUICK)
@@ -108,7 +115,7 @@ def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, t
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
     driven = loops.drive(optimizer, host_objective, BOX, KEY, HORIZON)
-    np.testing.assert_allclose(driven.x, compiled.x, atol=TOLERANCES[name])
+    np.testing.assert_allclose(driven.x, compiled.trace.x, atol=TOLERANCES[name])
     assert driven.best[1] == driven.y[np.isfinite(driven.y)].max()
 
     interrupted_objective, calls = failing((2, 8), KeyboardInterrupt(), host_objective)
@@ -128,12 +135,12 @@ def test_host_objectives_have_the_compiled_picks_after_interruptions_too(name, t
 def test_several_seeds_have_the_points_of_single_runs(name, monkeypatch):
     """One after the other, as on a CPU, and together, as on an accelerator."""
     keys = jax.random.split(KEY, 2)
-    points = loops.run(CASES[name], PROBLEM, keys, HORIZON).x
-    single_points = loops.run(CASES[name], PROBLEM, keys[1], HORIZON).x
+    points = loops.run(CASES[name], PROBLEM, keys, HORIZON).trace.x
+    single_points = loops.run(CASES[name], PROBLEM, keys[1], HORIZON).trace.x
     np.testing.assert_array_equal(points[1], single_points)
     monkeypatch.setattr("jsketch.numerics.on_accelerator", lambda: True)
     together = jax.vmap(partial(loops.rollout, CASES[name], PROBLEM, horizon=HORIZON))
-    vmapped_points = jax.jit(lambda keys: together(keys).x)(keys)
+    vmapped_points = jax.jit(lambda keys: together(keys).trace.x)(keys)
     np.testing.assert_allclose(vmapped_points, points, atol=TOLERANCES[name])
 
 
@@ -150,11 +157,45 @@ def test_other_numbers_compile_nothing(name, field):
 @each
 def test_a_run_without_a_success_has_no_best_value(name):
     run = loops.run(CASES[name], problems.on_box(Failing(-100.0), BOX), KEY, HORIZON)
-    assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
+    assert np.isfinite(run.trace.x).all() and np.isneginf(run.trace.best).all()
     assert not run.state.history.ok.any()
     driven = loops.drive(CASES["uniform"], lambda x: np.nan, BOX, KEY, HORIZON)
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         print(driven.best)
+
+
+def test_scores_away_from_failures():
+    """The nearest evaluation of a point decides; an unused slot is no evaluation."""
+    box = Box(jnp.zeros(1), jnp.full(1, 10.0))
+    past = history.empty(box, 4)
+    points = jnp.array([[0.0], [0.3], [0.5], [0.69], [0.71], [1.0]])
+    score = history.away_from_failures(lambda u: u[:, 0], box, past)
+    np.testing.assert_array_equal(score(points), points[:, 0])
+    three = BoxQuery(jnp.array([[4.0], [6.0], [8.0]]), jnp.ones(3, bool))
+    past = history.add(past, three, jnp.array([1.0, jnp.nan, 2.0]))
+    scores = history.away_from_failures(lambda u: u[:, 0], box, past)(points)
+    np.testing.assert_array_equal(np.isneginf(scores), [False, False, False, True, False, False])
+    past = history.add(history.empty(box, 4), three, jnp.full(3, jnp.nan))
+    assert np.isneginf(history.away_from_failures(lambda u: u[:, 0], box, past)(points)).all()
+
+
+@pytest.mark.parametrize("name", ["gp_log_ei", "go_ucb_model"])
+def test_a_point_that_fails_is_not_asked_for_again(name):
+    """The maximum of this slope is in a corner where evaluations fail."""
+
+    def slope(x, key):
+        return jnp.where(x.sum() > 20, jnp.nan, x.sum())
+
+    optimizer = CASES[name]
+    if name == "go_ucb_model":
+        law = Parametric(lambda a, b, p, q: p * a + q * b, dict(p=(0, 3, 0.5), q=(0, 3, 0.5)))
+        optimizer = optimizer.replace(model=law, noise_std=0.1)
+    run = loops.run(optimizer, problems.on_box(slope, BOX), KEY, 16).trace
+    later = np.asarray(run.y)[INITIAL:]
+    assert 0 < np.isnan(later).sum() <= 7 and float(run.best[-1]) > 18.5
+    failed = np.asarray(run.x)[np.isnan(run.y)]
+    apart = np.linalg.norm((failed[:, None] - failed[None]) / 15, axis=-1)
+    assert (apart + np.eye(len(failed)) > 1e-3).all()
 
 
 @by_name(QUICK, ["turbo_2"])
@@ -174,8 +215,10 @@ def test_asking_twice_gives_the_same_query(name):
 def test_noiseless_values_are_recorded():
     problem = boxes.branin(noise_std=1.0)
     run = loops.run(CASES["uniform"], problems.on_box(problem, BOX), KEY, HORIZON)
-    np.testing.assert_allclose(run.value, [float(problem.value(x)) for x in run.x], rtol=1e-9)
-    assert (run.y != run.value).all()
+    np.testing.assert_allclose(
+        run.trace.value, [float(problem.value(x)) for x in run.trace.x], rtol=1e-9
+    )
+    assert (run.trace.y != run.trace.value).all()
 
 
 @pytest.mark.float32(only=True)
@@ -183,7 +226,7 @@ def test_noiseless_values_are_recorded():
 def test_dtypes_are_those_of_the_box(name):
     box = Box(BOX.lower.astype(jnp.float32), BOX.upper.astype(jnp.float32))
     run = loops.run(CASES[name], problems.on_box(FAILING, box), KEY, HORIZON)
-    assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
+    assert run.trace.x.dtype == run.trace.y.dtype == jnp.float32 and np.isfinite(run.trace.x).all()
     initial = CASES[name].init(box, KEY, horizon=HORIZON)
     chex.assert_trees_all_equal_shapes_and_dtypes(initial, run.state)
 
@@ -218,8 +261,8 @@ def test_objectives_may_return_integers_and_booleans():
     for objective in (lambda x, key: 3, lambda x, key: x[0] > 0):
         problem = problems.on_box(objective, BOX)
         run = jax.eval_shape(lambda p=problem: loops.rollout(UniformBox(), p, KEY, 3))
-        assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
+        assert run.trace.y.shape == (3,) and run.trace.y.dtype == BOX.lower.dtype
     # lists of integers are a box
     problem = problems.on_box(lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]))
     run = loops.run(UniformBox(initial=2), problem, KEY, 4)
-    assert jnp.issubdtype(run.x.dtype, jnp.floating) and (run.x[:, 1] >= 0).all()
+    assert jnp.issubdtype(run.trace.x.dtype, jnp.floating) and (run.trace.x[:, 1] >= 0).all()

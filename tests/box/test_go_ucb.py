@@ -200,7 +200,7 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
 @pytest.mark.slow
 def test_a_horizon_of_phase_one_alone_is_valid():
     run = loops.run(OPTIMIZERS["local_eq5"], PROBLEM, KEY, 3)
-    assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
+    assert np.isfinite(np.asarray(run.trace.y)).all() and np.asarray(run.state.w0).any()
 
 
 # the choice of a point

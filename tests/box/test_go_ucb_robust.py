@@ -30,7 +30,10 @@ HORIZON = 12
 def test_a_refitted_run_evaluates_new_points_and_ends():
     """A query beyond the horizon is empty and changes nothing."""
     run = loops.run(SMALL, PROBLEM, KEY, HORIZON)
-    assert len(np.unique(run.x, axis=0)) == HORIZON and not np.asarray(run.info.nonfinite).any()
+    assert (
+        len(np.unique(run.trace.x, axis=0)) == HORIZON
+        and not np.asarray(run.trace.info.nonfinite).any()
+    )
     query = ASK(SMALL, run.state, KEY)
     assert int(query.size) == 0
     after, info = TELL(SMALL, run.state, query, jnp.zeros(3), KEY)
@@ -42,9 +45,12 @@ def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
     diverging = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
     with pytest.warns(UserWarning, match="not finite"):
         run = loops.run(SMALL.replace(oracle=diverging), PROBLEM, KEY, 5)
-    left_out = run.info.left_out
+    left_out = run.trace.info.left_out
     assert np.asarray(left_out.parameters).all() and not np.asarray(left_out.evaluations).any()
-    assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
+    assert (
+        np.isfinite(np.asarray(run.trace.x)).all()
+        and np.isfinite(np.asarray(run.state.centre)).all()
+    )
 
 
 def test_a_scale_is_found_as_soon_as_there_are_two_values():
@@ -186,8 +192,9 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
             run = loops.drive(optimizer, lambda x: float(_minus_norm_at(x)), corner, KEY, HORIZON)
         else:
             problem = problems.on_box(lambda x, key: _minus_norm_at(x), corner)
-            run = loops.run(optimizer, problem, KEY, HORIZON)
-    assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
+            run = loops.run(optimizer, problem, KEY, HORIZON).trace
+    x = np.asarray(run.x)
+    assert (x == 0).all(1).any() and np.isfinite(x).all()
     parts = [str(w.message).partition(" of the model ")[0] for w in warnings_list]
     assert parts == ["values, gradients or parameters"]
 
@@ -199,5 +206,5 @@ def test_the_plateau_of_f1_is_found():
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
     run = loops.run(LocalGOUCB(initial=5), problem, keys, 30)
-    regret = np.asarray(problem.maximum - run.value)[:, 7:].mean(1)
+    regret = np.asarray(problem.maximum - run.trace.value)[:, 7:].mean(1)
     assert (regret < 0.01 * 11.75).sum() >= 45

@@ -197,6 +197,26 @@ def test_a_parameter_without_evaluations_of_its_effect_is_not_identified():
     assert float(estimates["Ki"].lower) < 2 and float(estimates["Ki"].upper) > 50
 
 
+def test_a_parameter_that_a_bound_holds_is_not_identified():
+    """The true level is 3, and the range ends at 2; the guess of `flat` is its lower bound."""
+    model = law(
+        lambda a, b, slope, level, flat: level + slope * a + flat * b,
+        **dict(slope=(-4, 4, 1), level=(-4, 2, 1), flat=(0, 4, 0)),
+    )
+    x = np.random.default_rng(0).uniform(size=(12, 2))
+    optimizer = ModelGOUCB(model, noise_std=0.1, **QUICK)
+    state = observed(optimizer, x, 3 + 2 * x[:, 0] + 0.5 * x[:, 1])
+    with pytest.warns(UserWarning, match=r"a bound holds level \(upper bound, 2\): the eval"):
+        estimates = optimizer.parameters(state)
+    level = estimates["level"]
+    assert (int(level.at_bound), bool(level.identified)) == (1, False)
+    assert float(level.lower) <= float(level.value) == float(level.upper) == 2
+    assert int(estimates["slope"].at_bound) == 0 and bool(estimates["slope"].identified)
+    # without evaluations no bound holds a guess
+    nothing = PARAMETERS(optimizer, optimizer.init(UNIT, KEY, horizon=2))
+    assert [int(e.at_bound) for e in nothing.values()] == [0, 0, 0]
+
+
 def test_failed_evaluations_and_nan_of_the_law_are_left_out():
     model = law(lambda a, b, p, q: p * jnp.sqrt(a - q) + b, p=(0.1, 9, 1), q=(-1, 0.5, -0.5))
     x = np.array([[0.1, 0.1], [0.3, 0.9], [0.5, 0.2], [0.9, 0.4]])
@@ -250,9 +270,11 @@ def test_a_run_finds_the_maximum_of_its_law():
     problem = laws.haldane.problem(KEY)
     optimizer = ModelGOUCB(HALDANE)
     runs = loops.run(optimizer, problem, jax.random.split(KEY, 4), 14)
-    regret = (problem.maximum - runs.value) / (problem.maximum - problem.mean)
+    regret = (problem.maximum - runs.trace.value) / (problem.maximum - problem.mean)
     assert float(regret[:, 8:].mean()) < 0.05  # 1 is that of uniform points
-    assert float(runs.info.noise_std[:, -1].mean() / problem.noise_std) == pytest.approx(1, abs=0.5)
+    assert float(runs.trace.info.noise_std[:, -1].mean() / problem.noise_std) == pytest.approx(
+        1, abs=0.5
+    )
 
 
 def test_data_count_as_evaluations_and_replace_the_uniform_points():
@@ -321,7 +343,7 @@ def test_a_law_runs_with_an_objective_on_the_host():
     driven = loops.drive(optimizer, lambda x: float(x[0] - x[1]), UNIT, KEY, 5)
     assert driven.t == 5 and driven.best[1] == pytest.approx(1, abs=1e-3)
     same = problems.on_box(lambda x, key: x[0] - x[1], UNIT)
-    np.testing.assert_allclose(loops.run(optimizer, same, KEY, 5).x, driven.x, atol=1e-6)
+    np.testing.assert_allclose(loops.run(optimizer, same, KEY, 5).trace.x, driven.x, atol=1e-6)
 
 
 def test_a_box_with_traced_bounds_is_not_probed():
@@ -329,4 +351,4 @@ def test_a_box_with_traced_bounds_is_not_probed():
     problem = laws.arrhenius_bell.problem(KEY)
     optimizer = ModelGOUCB(laws.arrhenius_bell.model, **QUICK)
     run = jax.jit(lambda p: loops.rollout(optimizer, p, KEY, 3))(problem)
-    assert run.x.shape == (3, 2) and bool(jnp.isfinite(run.y).all())
+    assert run.trace.x.shape == (3, 2) and bool(jnp.isfinite(run.trace.y).all())

@@ -275,4 +275,4 @@ def test_ackley_in_ten_dimensions_is_maximised():
     problem = boxes.ackley(10)
     noiseless = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
     run = loops.run(noiseless, problem, jax.random.split(KEY, 20), 400)
-    assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18
+    assert int((problem.maximum - run.trace.best[:, -1] < 0.1).sum()) >= 18

@@ -16,7 +16,7 @@ from rows import by_name, failing
 
 from jsketch import Arms, Box, kernels, loops, problems
 from jsketch.bandits import GPUCB, FixedBKB, Uniform, widths
-from jsketch.box import GPBandit, UniformBox
+from jsketch.box import GPBandit, ModelGOUCB, Parametric, UniformBox
 from jsketch.loops import saving
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +115,7 @@ def test_another_run_is_refused(tmp_path):
     content = path.read_bytes()
     for changed, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
-        (content.replace(b'"version": 4', b'"version": 1'), "version 1, .* 4. Name another file"),
+        (content.replace(b'"version": 5', b'"version": 1'), "version 1, .* 5. Name another file"),
     ]:
         path.write_bytes(changed)
         with pytest.raises(ValueError, match=words):
@@ -200,6 +200,32 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         arguments = dict(algorithm=FIXED, domain=ARMS, key=KEY, horizon=14) | change
         with pytest.raises(ValueError, match=words):
             loops.drive(objective=pytest.fail, **arguments)
+
+
+def test_the_state_of_another_law_is_refused():
+    """Its coordinates are those of other bounds, or those of other parameters."""
+
+    def line(a, slope):
+        return slope * a
+
+    def curve(a, slope, level):
+        return slope * a + level
+
+    def law(function=line, upper=2.0, **parameters):
+        return ModelGOUCB(
+            Parametric(function, dict(slope=(0.0, upper, 1.0), **parameters)),
+            **dict(restarts=1, fit_steps=5, candidates=8, starts=2, steps=5),
+        )
+
+    driven = loops.drive(law(), first_coordinate, BOX, KEY, 4, stop=lambda run: run.t == 2)
+    for other, words in (
+        (law(upper=4.0), r"of another model.*ranges.slope was \[0.0, 2.0, 1.0\], is \[0.0, 4"),
+        (law(curve, level=(0.0, 1.0, 0.5)), "ranges.level was absent"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            loops.drive(other, pytest.fail, BOX, KEY, 4, state=driven)
+    other_width = law().replace(width=0.1)
+    assert loops.drive(other_width, first_coordinate, BOX, KEY, 4, state=driven).t == 4
 
 
 def test_run_refuses_the_state_of_other_arms():

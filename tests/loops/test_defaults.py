@@ -98,16 +98,17 @@ def test_standardized_has_any_forecaster():
     random = np.random.default_rng(5)
     x = np.c_[random.uniform(-1, 1, 150), np.r_[np.full(20, 5.0), random.uniform(5, 9, 130)]]
     y = 7 + np.sin(3 * x[:, 0])
-    kors = online.NystromAWV(kernels.Gaussian(1.0), 0.1, Sampling(0.1), capacity=4)
+    kors = online.NystromAWV(kernels.Gaussian(1.0), 0.1, Sampling(0.1), capacity=16)
     forecaster = Standardized(kors, np.asarray([0.0, 5.0]), np.asarray([1.0, 0.0]), 7.0)
     found, state = prequential(forecaster, (x, y), KEY)
     scale, median = float(state.scale[1]), float(state.middle[1])
     assert state.varied.tolist() == [50, 50] and median < 2 * scale  # no gap is compressed
     z = np.c_[x[:, 0], np.where(np.arange(150) < 70, 0, (x[:, 1] - 5) / scale)]
-    expected, inner = prequential(kors, (z, y - 7), KEY)
+    start = kors.init(jnp.asarray(z[0]), jax.random.split(KEY)[0])
+    expected, inner = prequential(kors, (z, y - 7), KEY, state=start)
     np.testing.assert_allclose(found.prediction, expected.prediction + 7, rtol=1e-9)
     np.testing.assert_array_equal(found.dictionary_size, expected.dictionary_size)
-    assert state.forecaster.basis.shape == inner.basis.shape != (4, 4)
+    assert state.forecaster.basis.shape == inner.basis.shape != (16, 16)
     live = Live(forecaster, 2, KEY)
     one_by_one = [live.predict_learn(*example) for example in zip(x[:90], y[:90], strict=True)]
     np.testing.assert_allclose(one_by_one, found.prediction[:90], rtol=1e-9)

@@ -155,9 +155,9 @@ def test_a_run_over_a_box_that_ends_early_has_no_best_value():
     problem = problems.on_box(lambda x, key: x.sum(), Box(jnp.zeros(2), jnp.ones(2)))
     run = jax.jit(lambda key: loops.rollout(EndingBox(), problem, key, 5))(KEY)
     assert int(run.t) == 3
-    for values in (run.x, run.y, run.best):
+    for values in (run.trace.x, run.trace.y, run.trace.best):
         assert np.isfinite(values[:3]).all() and np.isnan(values[3:]).all()
-    np.testing.assert_array_equal(run.info.observed[3:], -1)
+    np.testing.assert_array_equal(run.trace.info.observed[3:], -1)
 
 
 def test_observed_evaluations_leave_fewer_arms():
@@ -184,11 +184,13 @@ def test_drive_ends_where_no_arm_is_left_and_repeats_no_failure():
         return np.where(arms % 2 == 0, np.nan, np.sin(arms))
 
     words = "ended after 12 of 20 evaluations: the algorithm returned an empty"
-    with pytest.warns(UserWarning, match=words):
+    failures = "6 of 12 evaluations failed"
+    with pytest.warns(UserWarning, match=failures), pytest.warns(UserWarning, match=words):
         driven = loops.drive(FIXED, objective, ARMS, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
-    with pytest.warns(UserWarning, match="returned an empty query"):  # nothing is evaluated again
+    with pytest.warns(UserWarning, match=failures), pytest.warns(UserWarning, match=words):
+        # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, ARMS, KEY, 20, state=driven).t == 12
     # if a whole batch has failed, its arms are not picked again, though no arm was observed
     start, query = FIXED.init(ARMS, KEY), Query(jnp.arange(5, dtype=jnp.int32), jnp.ones(5, bool))

@@ -187,11 +187,17 @@ GROWING = {
 }
 
 
+def grown(forecaster, examples, **options):
+    """`prequential` from the forecaster's own capacities; without a state, they are larger."""
+    state = forecaster.init(jnp.asarray(examples[0][0]), jax.random.split(KEY)[0])
+    return loops.prequential(forecaster, examples, KEY, state=state, **options)
+
+
 @by_name(GROWING, ["sketched_kons"])
 def test_the_capacity_grows_and_changes_no_prediction(name):
     """Capacities for points and for examples (1,024 at first in Nystrom) grow inside blocks."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
-    forecasts, state = loops.prequential(GROWING[name](capacity=4), (xs, ys), KEY)
+    forecasts, state = grown(GROWING[name](capacity=4), (xs, ys))
     expected, _ = loops.prequential(GROWING[name](capacity=160), (xs, ys), KEY)
     np.testing.assert_allclose(forecasts.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
     assert 4 < int(forecasts.dictionary_size[-1]) <= 150
@@ -203,7 +209,7 @@ def test_a_block_may_be_longer_than_the_memory():
     """The memory holds 64 examples at first, and grows before it stores a block of 100."""
     xs, ys = examples(8, 150)
     forecaster = GROWING["nystrom"](capacity=64).replace(memory=2)
-    forecasts, state = loops.prequential(forecaster, (xs, ys), KEY, block=100)
+    forecasts, state = grown(forecaster, (xs, ys), block=100)
     assert forecaster.init(xs[0], KEY).inputs.shape[0] == 64 < 100 < state.inputs.shape[0]
     expected, _ = loops.prequential(forecaster, (xs, ys), KEY)
     np.testing.assert_allclose(forecasts.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
@@ -251,8 +257,10 @@ def test_a_stream_compiles_one_program_for_each_capacity():
     """The second chunk of a dictionary that grew in the first one compiles nothing."""
     xs, ys = examples()
     n_programs = loops.streams._stream._cache_size()
+    forecaster = GROWING["nystrom"](capacity=4)
+    state = forecaster.init(jnp.asarray(xs[0]), jax.random.split(KEY)[0])
     chunks = loops.chunks(xs, ys, 29)
-    results = list(loops.prequential(GROWING["nystrom"](capacity=4), chunks, KEY))
+    results = list(loops.prequential(forecaster, chunks, KEY, state=state))
     capacities = {4} | {state.basis.shape[0] for _, state in results}
     assert capacities == {4, 8}
     assert loops.streams._stream._cache_size() == n_programs + len(capacities)

@@ -102,7 +102,7 @@ def summary(progress, arms):
     history = [getattr(state, name, None) for name in ("counts", "inducing")]
     return dict(
         arms=trace.arm.tolist(),
-        numbers=np.stack([trace.reward, trace.width, trace.dictionary_size]).tolist(),
+        numbers=np.stack([trace.y, trace.width, trace.dictionary_size]).tolist(),
         padding=[0 if leaf is None else int(leaf[arms.count :].sum()) for leaf in history],
         is_divided=[leaf.addressable_shards[0].data.size < leaf.size for leaf in vectors],
     )

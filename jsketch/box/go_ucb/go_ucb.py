@@ -165,7 +165,7 @@ class GOUCB(struct.Settings):
 
     Example:
 
-        run(GOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
+        run(GOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).trace.best  # [8]
     """
 
     schedule: Any = struct.component(components.SCHEDULE, default=Printed())

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import betainc
+from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.box.go_ucb.parametric import Parametric
@@ -248,6 +249,16 @@ def deviations(
     return one_sided(-move), one_sided(move)
 
 
+def held(law: Parametric, fit: LawFit, values: Values) -> Array:
+    """[p] int32, which bound holds a coordinate of the fit, because the posterior density increases
+    beyond it: -1 the lower one, 1 the upper one, 0 none."""
+    scales = law.scales(fit.z.dtype)
+    linear = linearised(law, fit.z, values)
+    slope = matmul(linear.residual, linear.jacobian) / fit.variance - fit.z
+    below, above = (fit.z <= scales.lower) & (slope < 0), (fit.z >= scales.upper) & (slope > 0)
+    return above.astype(jnp.int32) - below.astype(jnp.int32)
+
+
 def misfit(fit: LawFit, law: Parametric, values: Values) -> Discrepancy:
     """The discrepancy with the largest evidence, whose variance is 0 unless it increases the log
     evidence by EVIDENCE. The evidence is that of the linearised law."""
@@ -359,7 +370,7 @@ def inverse_factor(matrix: Array) -> Array:
     return solve_triangular(lower, identity, lower=True) * scale[None, :]
 
 
-def student_quantile(dof: Array, level: float) -> Array:
+def student_quantile(dof: Array, level: ArrayLike) -> Array:
     """The number q [] with P(|T| <= q) = level for Student's t with `dof` degrees of freedom, by
     bisection of the incomplete beta function."""
     dof = jnp.minimum(dof, 1e6)  # beyond it the normal quantile is exact to six digits

@@ -78,7 +78,7 @@ class LocalGOUCB(struct.Settings):
 
     Example:
 
-        run(LocalGOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
+        run(LocalGOUCB(initial=4), problems.on_box(f, box), jax.random.key(0), 8).trace.best  # [8]
     """
 
     schedule: Any = struct.component(components.SCHEDULE, default=OFUL())

@@ -78,6 +78,10 @@ class Estimate(NamedTuple):
     # bool, whether the evaluations determine the parameter: if not, the interval is mostly that of
     # the prior, which the guess and the bounds determine
     identified: Any
+    # int, which bound holds the parameter: -1 the lower one, 1 the upper one, 0 none. The
+    # evaluations speak for a value beyond this bound. The parameter is not identified then, and its
+    # interval is one-sided: it begins or ends at the bound
+    at_bound: Any
 
 
 @struct.dataclass
@@ -90,6 +94,9 @@ class ModelGOUCB(struct.Settings):
     The parameters have a normal prior around the starting guesses, a quarter of their range wide,
     so that no parameter has to be identified before the first choice. The paper's own algorithm
     with this model is `GOUCB(model=model)`.
+
+    A failed evaluation says nothing of the law. No point is chosen whose nearest evaluation failed,
+    and before the first success, points after a failure are random.
 
     model           a `Parametric`, a function of named inputs and parameters
     width           radius of the ball, in posterior standard deviations of the law
@@ -114,7 +121,7 @@ class ModelGOUCB(struct.Settings):
             return height * jnp.exp(-((a - middle) ** 2)) - b
 
         model = Parametric(law, dict(height=(0.1, 10, 1), middle=(0, 1, 0.5)))
-        run(ModelGOUCB(model), problems.on_box(f, box), jax.random.key(0), 8).best  # [8]
+        run(ModelGOUCB(model), problems.on_box(f, box), jax.random.key(0), 8).trace.best  # [8]
     """
 
     model: Any = struct.component(components.MODEL, pytree_node=False)
@@ -229,17 +236,14 @@ class ModelGOUCB(struct.Settings):
         """{name: Estimate} of the parameters, with intervals that hold the true parameter with
         probability `level` if the law is right: quantiles of Student's t times the posterior
         standard deviations of the coordinates of `Parametric`, within the bounds. Warns if the law
-        does not describe the values."""
+        does not describe the values, and of parameters that a bound holds (`Estimate.at_bound`)."""
         checks.probability(level=level)
-        law, fit = self.model, state.fit
-        below, above = law_fit.deviations(
-            law, fit, _values(state), jax.random.key(0), DRAWS, self.fit_steps
-        )
-        factor = law_fit.student_quantile(fit.dof, level)
-        ends = law.vector(fit.z - factor * below), law.vector(fit.z + factor * above)
-        is_identified = jnp.maximum(below, above) < IDENTIFIED
-        parts = [law.named(values) for values in (law.vector(fit.z), *ends, is_identified)]
+        law, estimates = self.model, _estimates(self, state, level)
+        at_bound = estimates[-1]
+        parts = [law.named(values) for values in estimates]
         warn_of_misfit(state)
+        if not is_traced(at_bound):
+            _warn_of_bounds(law, np.asarray(at_bound), np.asarray(estimates[0]))
         return {name: Estimate(*(part[name] for part in parts)) for name in law.ranges}
 
     def posterior(self, state: ModelState, x: ArrayLike) -> tuple[Array, Array]:
@@ -284,19 +288,23 @@ class ModelGOUCB(struct.Settings):
         extra = Values(x, to_unit(box, x), jnp.zeros(slots, x.dtype), is_used)
 
         n_before = state.history.count + state.is_pending.sum(dtype=jnp.int32)
+        is_made = jnp.arange(state.history.capacity, dtype=jnp.int32) < state.history.count
 
         def pick(extra: Values, i: Array) -> tuple[Values, Array]:
             known = law_fit.posterior(self.model, state.fit, values, extra if slots > 1 else None)
             number = n_before + i + 1  # of this evaluation, from 1
             is_check = number % self.check_every == 0 if self.check_every else False
-            bonus = self._novelty(known, box, values, extra, jax.random.fold_in(key, i))
+            unit_points = jnp.concatenate([values.unit, extra.unit])
+            # a check goes far from failed evaluations too
+            is_evaluated = jnp.concatenate([is_made, extra.ok])
+            bonus = self._novelty(known, box, unit_points, is_evaluated, jax.random.fold_in(key, i))
 
             def score(unit: Array) -> Array:
                 optimistic = self._optimistic(known, from_unit(box, unit), unit)
                 return optimistic + jnp.where(is_check, bonus(unit), 0)
 
             unit, _ = maximise_over_cube(
-                jax.vmap(score),
+                history.away_from_failures(jax.vmap(score), box, state.history),
                 best,
                 jax.random.fold_in(key, i),
                 self.candidates,
@@ -315,11 +323,10 @@ class ModelGOUCB(struct.Settings):
         return lax.scan(pick, extra, jnp.arange(self.batch, dtype=jnp.int32))[1]
 
     def _novelty(
-        self, posterior: Posterior, box: Box, values: Values, extra: Values, key: PRNGKey
+        self, posterior: Posterior, box: Box, unit: Array, used: Array, key: PRNGKey
     ) -> Callable[[Array], Array]:
-        """The function unit [d] -> [] that a check adds to the score, in units of the noise."""
-        unit = jnp.concatenate([values.unit, extra.unit])
-        used = jnp.concatenate([values.ok, extra.ok])
+        """The function unit [d] -> [] that a check adds to the score, in units of the noise: it is
+        large far from the points `unit` [n, d] where `used` [n] is true."""
         kernel = Matern(CHECK_LENGTHSCALE * math.sqrt(unit.shape[1]))
         pairs = used[:, None] & used[None, :]
         nugget = jnp.diag(jnp.where(used, jnp.asarray(CHECK_NUGGET, unit.dtype), 1))
@@ -343,12 +350,42 @@ class ModelGOUCB(struct.Settings):
         return score / jnp.sqrt(posterior.fit.variance)
 
 
+@jax.jit
+def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tuple[Array, ...]:
+    """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
+    one by one would be a hundred."""
+    law, fit = optimizer.model, state.fit
+    below, above = law_fit.deviations(
+        law, fit, _values(state), jax.random.key(0), DRAWS, optimizer.fit_steps
+    )
+    factor = law_fit.student_quantile(fit.dof, level)
+    ends = law.vector(fit.z - factor * below), law.vector(fit.z + factor * above)
+    at_bound = law_fit.held(law, fit, _values(state))
+    is_identified = (jnp.maximum(below, above) < IDENTIFIED) & (at_bound == 0)
+    return law.vector(fit.z), *ends, is_identified, at_bound
+
+
 def warn_of_misfit(state: Any) -> None:
     """Warns if the flag `misfit` of a state over a box, or of one of several states, is set. States
     of other optimisers have no such flag."""
     misfit = getattr(state, "misfit", False)
     if not is_traced(misfit) and np.any(misfit):
         warn(MISFIT)
+
+
+def _warn_of_bounds(law: Parametric, at_bound: np.ndarray, values: np.ndarray) -> None:
+    """Warns of parameters that a bound holds ([p], as `Estimate.at_bound`)."""
+    names = {-1: "lower", 1: "upper"}
+    shown = [
+        f"{label} ({names[int(side)]} bound, {value:.4g})"
+        for label, side, value in zip(law.labels, at_bound, values, strict=True)
+        if side
+    ]
+    if shown:
+        warn(
+            f"a bound holds {', '.join(shown)}: the evaluations speak for a value beyond it. Choose"
+            " a wider range, or read the interval as one-sided."
+        )
 
 
 MISFIT = (
