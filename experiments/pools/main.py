@@ -17,7 +17,7 @@ from experiments import cli
 from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.results import outputs, store, summaries, tidy
-from jsketch.suggest.tables.options import ACQUISITIONS
+from jsketch.suggest.tables.results import ACQUISITIONS
 
 
 @cli.command

@@ -33,7 +33,7 @@ from jsketch.suggest.data import (
     unavailable_candidates,
     zero_padded,
 )
-from jsketch.suggest.mixed import Columns, n_lengthscales
+from jsketch.suggest.mixed import Columns, is_graded
 from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
@@ -164,12 +164,15 @@ def suggest(
                  with the cube of B: 2,048 take a minute on two cores
     acquisition  one of `suggest.acquisitions`; None: UCB(2.0), or with costs ExpectedImprovement().
                  If all columns are numbers and there are n < 20 values, the width is n / 10, but at
-                 least 0.5; with categories or fingerprints it is larger (`default_width`)
+                 least 0.5; with categories, columns of two numbers or fingerprints it is
+                 larger (`default_width`)
     lengthscale  of the kernel in units of the scaled features: one number, or [L], one for each
                  numeric column, category and fingerprint; None: fitted
     scaling      True: every numeric column is scaled to [0, 1], and the prior of its lengthscale is
-                 adapted to its standard deviation. False: columns stay as they are, and the unit of
-                 their lengthscales is 1
+                 adapted to its standard deviation. The parts of a mixture, which are at least three
+                 adjacent columns of one sum, are first replaced by their square roots
+                 (`data.mixtures`). False: columns stay as they are, and the unit of their
+                 lengthscales is 1
     model        a result of `fit`; None: the model is fitted to the values
     scores       True: `Suggestion.scores` holds means, standard deviations and scores of all
                  candidates
@@ -273,11 +276,11 @@ def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.n
 def default_width(data: Data) -> float:
     """The width of UCB without an acquisition. With few values, the scale and the lengthscales are
     uncertain, and a large width would spend whole batches on the ends of numeric columns. As
-    categories and fingerprints have no ends, the width is reduced in proportion to the share of
-    lengthscales that are those of numbers."""
-    columns = data.library.columns
-    n_numbers = sum(group.n_lengthscales for group in columns if group.kind == "numbers")
-    share = n_numbers / max(n_lengthscales(columns), 1)
+    categories, columns of two numbers and fingerprints have no ends, the width is reduced in
+    proportion to the share of lengthscales that are those of other numbers (`is_graded`)."""
+    features, columns, *_ = data.library
+    graded = is_graded(features, columns)
+    share = graded.mean() if len(graded) else 0.0
     narrow = np.clip(data.observed.sum() / VALUES_PER_WIDTH, MIN_WIDTH, MAX_WIDTH)
     return float(MAX_WIDTH - share * (MAX_WIDTH - narrow))
 

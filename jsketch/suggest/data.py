@@ -24,6 +24,10 @@ LARGEST_ERROR = 1e6  # in units of the scale; a value with this error carries no
 MIN_VALUES = 2  # smallest number of values to which a model is fitted
 MIN_CANDIDATES = 8  # smallest effective number of candidates in `weighted_moments`
 MAX_ITERATIONS = 1000  # of the weights in `weighted_moments`
+# The parts of a mixture are at least MIN_PARTS adjacent columns. As parts are rounded, their sums
+# may differ by SUM_TOLERANCE times the smallest range of a part. Numbers above LARGEST_PART are no
+# parts, and their sums could overflow. COMPARED_ROWS rows are compared before all rows are.
+MIN_PARTS, SUM_TOLERANCE, LARGEST_PART, COMPARED_ROWS = 3, 0.05, 1e100, 16
 MIN_SLOTS = 64  # smallest `padded_size`
 
 
@@ -106,6 +110,12 @@ def library(
     # numbers may overflow JAX's floating dtype until they are scaled
     with np.errstate(over="ignore"):
         Mixed(np.ones(1), groups).check_inputs(features)
+    if scaling:
+        # The differences of square roots are those of Hellinger's distance between mixtures, in
+        # which an absent part differs more from a small one than two large parts differ that are
+        # as far apart (experiments/pools/README.md)
+        for parts in mixtures(features, column_kinds(groups)[0] == "numbers"):
+            features[:, parts] = np.sqrt(features[:, parts])
     for group in groups_of(groups):
         if group.kind == "numbers" and scaling:
             numbers = features[:, group.columns]
@@ -340,6 +350,33 @@ def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
             " information and cannot be scaled. Leave it out."
         )
     return (features - lowest) / width
+
+
+def mixtures(features: np.ndarray, is_number: np.ndarray) -> list[slice]:
+    """The runs of adjacent columns of features [A,d] that are the parts of a mixture: at least
+    MIN_PARTS columns of numbers (`is_number` [d]), none below 0, whose sum is the same in every row
+    up to rounding. Of runs that overlap, the longest one counts."""
+    usable = is_number & (features >= 0).all(0) & (features.max(0) <= LARGEST_PART)
+    if usable.sum() < MIN_PARTS:
+        return []
+    ranges = np.where(usable, np.ptp(features, axis=0), 0)
+    # only runs whose sums agree in a few rows are summed in all rows
+    few = np.where(usable, features[:: max(1, len(features) // COMPARED_ROWS)], 0)
+    before = np.hstack([np.zeros((len(few), 1)), np.cumsum(few, axis=1)])
+    least, runs = ranges, list[slice]()
+    for length in range(2, len(usable) + 1):
+        least = np.minimum(least[:-1], ranges[length - 1 :])  # smallest range in each run
+        differences = np.ptp(before[:, length:] - before[:, :-length], axis=0)
+        agree = (least > 0) & (differences <= SUM_TOLERANCE * least)
+        if length >= MIN_PARTS:
+            runs += [slice(begin, begin + length) for begin in np.flatnonzero(agree)]
+    found, taken = list[slice](), np.zeros(len(usable), bool)
+    for run in reversed(runs):
+        is_constant = np.ptp(features[:, run].sum(1)) <= SUM_TOLERANCE * ranges[run].min()
+        if is_constant and not taken[run].any():
+            found.append(run)
+            taken[run] = True
+    return found
 
 
 def padded_size(count: int) -> int:

@@ -73,16 +73,27 @@ def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
     return kinds, np.cumsum((kinds == "numbers") | is_first) - 1
 
 
+def is_graded(x: Array, columns: Sequence[Columns]) -> np.ndarray:
+    """[L] bool, the lengthscales of numeric columns with more than two different numbers. A column
+    of two numbers is a category of two levels: it has no candidates between its ends."""
+    kinds, length_index = column_kinds(columns)
+    result = np.zeros(n_lengthscales(columns), bool)
+    if len(result):
+        numbers = np.asarray(x)
+        inside = ((numbers > numbers.min(0)) & (numbers < numbers.max(0))).any(0)
+        result[length_index[(kinds == "numbers") & inside]] = True
+    return result
+
+
 def spread(x: Array, columns: Sequence[Columns]) -> np.ndarray:
     """The spread of scaled candidates x [A,d] along each lengthscale, [L]: the standard deviation
-    of a numeric column, 1 if all its numbers are equal; for a category and a fingerprint 1, the
-    largest distance."""
+    of a graded numeric column (`is_graded`), and for a column of two numbers, a category and a
+    fingerprint 1, the largest distance."""
     kinds, length_index = column_kinds(columns)
-    lowest, highest = (np.asarray(extreme, float) for extreme in (x.min(0), x.max(0)))
-    deviation = np.asarray(jnp.std(x, axis=0), float)
-    result = np.ones(length_index[-1] + 1 if len(kinds) else 0)
-    varies = (kinds == "numbers") & (highest > lowest)
-    result[length_index[varies]] = deviation[varies]
+    graded = is_graded(x, columns)
+    result = np.ones(len(graded))
+    varies = (kinds == "numbers") & graded[length_index]
+    result[length_index[varies]] = np.asarray(jnp.std(x, axis=0), float)[varies]
     return result
 
 

@@ -342,8 +342,8 @@ def test_the_posterior_density_is_that_of_dense_matrices():
 
 
 def test_the_prior_of_a_lengthscale_has_the_spread_of_its_column_as_its_unit():
-    """A few far candidates change the range of a number, and hardly its lengthscale. Categories and
-    columns that were not scaled have the spread 1."""
+    """A few far candidates change the range of a number, and hardly its lengthscale. Categories,
+    columns of two numbers and columns that were not scaled have the spread 1."""
     solvent, columns = np.eye(3)[np.arange(A) % 3], [Columns("numbers", 3), Columns("category", 3)]
     table = np.hstack([LIBRARY, solvent])
     scaled = library(table, columns)
@@ -358,13 +358,44 @@ def test_the_prior_of_a_lengthscale_has_the_spread_of_its_column_as_its_unit():
     assert after[2] / before[2] < 0.5 * np.ptp(far[:, 2]) / np.ptp(LIBRARY[:, 2])
     unscaled = library(table, columns, scaling=False)
     assert unscaled.spread is None
+    switch = np.where(np.arange(A) % 10 == 0, 7.0, 3.0)[:, None]
+    with_switch = library(np.hstack([switch, LIBRARY]))
+    np.testing.assert_allclose(with_switch.spread, [1.0, *UNIT.std(0)])
     np.testing.assert_allclose(fit(unscaled, [], []).lengthscale, 2 * median)
+
+
+def test_the_parts_of_a_mixture_are_replaced_by_their_square_roots():
+    """They are adjacent columns with a constant sum, up to rounding; other columns stay linear."""
+    random = np.random.default_rng(1)
+    parts, heat = random.dirichlet(np.ones(4), 200), random.uniform(20, 90, (200, 2))
+
+    def unit(x):
+        return (x - x.min(0)) / np.ptp(x, axis=0)
+
+    for mixture in (parts, np.round(100 * parts), 1e-200 * parts):
+        table = np.hstack([heat, mixture, heat[:, ::-1] ** 2])
+        expected = np.hstack([unit(heat), unit(np.sqrt(mixture)), unit(heat[:, ::-1] ** 2)])
+        np.testing.assert_allclose(library(table).features, expected, atol=1e-12)
+        np.testing.assert_array_equal(library(table, scaling=False).features, table)
+    wide = np.hstack([1e12 * heat[:, :1], parts, random.dirichlet(np.ones(3), 200)])
+    assert data.mixtures(wide, np.ones(8, bool)) == [slice(1, 8)]
+    assert data.mixtures(wide, np.arange(8) != 4) == [slice(5, 8)]
+    others = [
+        random.random((200, 6)),
+        np.hstack([1e3 + heat, parts[:, :2]]),  # small parts of a large sum
+        np.hstack([parts[:, :1], 1 - parts[:, :1]]),
+        -parts,
+    ]
+    for table in others:
+        assert data.mixtures(table, np.ones(table.shape[1], bool)) == []
 
 
 def test_the_default_width_grows_with_the_number_of_values_for_numbers_only():
     solvent, columns = np.eye(3)[np.arange(A) % 3], [Columns("numbers", 3), Columns("category", 3)]
     libraries = (LIBRARY, None), (np.hstack([LIBRARY, solvent]), columns), (solvent, columns[1:])
-    for count, widths in ((2, (0.5, 0.875, 2)), (12, (1.2, 1.4, 2)), (20, (2, 2, 2))):
+    libraries += ((np.hstack([LIBRARY, solvent[:, :1]]), None),)  # the last column has two numbers
+    widths_of = {2: (0.5, 0.875, 2, 0.875), 12: (1.2, 1.4, 2, 1.4), 20: (2, 2, 2, 2)}
+    for count, widths in widths_of.items():
         for (table, groups), width in zip(libraries, widths, strict=True):
             arms = np.arange(count)
             evaluations = data.check_data(table, groups, arms, TRUTH[arms], (), scaling=True)
