@@ -49,6 +49,13 @@ class Missing(LookupError):
     """Results that a check reads were not made."""
 
 
+class Methods(dict[str, Any]):
+    """{method: its values}. A method that was not run raises Missing."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Missing(f"runs of {name}")
+
+
 class Verdict(NamedTuple):
     """What the saved runs say about a claim of a paper."""
 
@@ -117,6 +124,7 @@ def options_of(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Op
 def main(file: str) -> None:
     """The command of the figure in a module's file."""
     relative = Path(file).resolve().relative_to(ROOT).with_suffix("")
+    cli.set_up_jax()  # before the figure's module makes arrays
     figure = importlib.import_module(".".join(relative.parts))
     parser = cli.parser(figure.__doc__)
     add_options(parser)
@@ -257,7 +265,10 @@ def mean_interval(runs: Runs) -> Interval:
 
 
 def probability_interval(hits: int, runs: int) -> Interval:
-    """Wilson's 95% interval of the probability of an event that occurred in `hits` of `runs`."""
+    """Wilson's 95% interval of the probability of an event that occurred in `hits` of `runs`; NaN
+    without runs, so that no rule decides."""
+    if not runs:
+        return float("nan"), float("nan")
     low, high = stats.binomtest(hits, runs).proportion_ci(method="wilson")
     return float(low + high) / 2, float(high - low) / 2
 

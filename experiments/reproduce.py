@@ -84,6 +84,7 @@ def main() -> None:
     if not files:
         print_list()
     failed = []
+    cli.set_up_jax()  # before the figures' modules make arrays
     for file in files:
         print(f"== {module(file)}", flush=True)
         try:

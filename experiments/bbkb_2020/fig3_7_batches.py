@@ -5,6 +5,7 @@ and is slower without experimental costs, and that both are faster than the base
 settings are those of Figure 4, after 2,000 initial evaluations (Figure 3) and without (Figure 7).
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from experiments import common
 from experiments.bbkb_2020 import fig4_search
-from experiments.bbkb_2020.fig4_search import QUICK, RULES, WARM, draw, of_searches, run
+from experiments.bbkb_2020.fig4_search import QUICK, RULES, WARM, draw, run
 from experiments.common import Verdict
 from experiments.results import store, summaries
 
@@ -51,6 +52,13 @@ def batches_grow_linearly(root: Path) -> Verdict:
             for rule in rules
         }
     )
+
+
+def of_searches(check: Callable[[Path], Verdict], root: Path) -> Verdict:
+    """The verdict of a claim on both rules, with the searches and widths that both were run with
+    until T."""
+    names = ("nas_warm", "nas", "nas_code")
+    return common.all_of({name: partial(check, root / "bbkb_2020" / name) for name in names})
 
 
 def local_batches_are_larger(root: Path) -> Verdict:

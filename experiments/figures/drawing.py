@@ -14,6 +14,7 @@ matplotlib.use("Agg")  # needs no display
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from experiments.figures.styles import style
 from experiments.results import files, summaries
@@ -22,6 +23,7 @@ Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values 
 
 TITLE_WIDTH = 80  # characters per line
 COUNT_FORMAT = "{x:,.0f}"  # of the ticks of an axis of counts
+FEW_POINTS = 6  # so many points are the ticks of a log axis
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -109,6 +111,10 @@ def log_axes(axes: Axes) -> None:
     means = means[means > 0]  # without NaN
     if len(means):
         axes.set_ylim(bottom=means.min() / 2, top=means.max() * 2)
+    measured = np.unique(np.concatenate([line.get_xdata() for line in axes.get_lines()]))
+    if len(measured) <= FEW_POINTS:  # less than a decade may have one label or labels that overlap
+        axes.set_xticks(measured)
+        axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter("{x:,g}")
 

@@ -66,7 +66,7 @@ def regret_ratio(optimizer: LocalGOUCB, problem: boxes.BoxProblem, seeds: int) -
     x = jax.random.uniform(jax.random.key(1), (20_000, DIMENSION), lower.dtype, lower, upper)
     uniform_regret = problem.maximum - jax.vmap(problem.value)(x).mean()
     run = loops.run(optimizer, problem, jax.random.split(jax.random.key(11), seeds), HORIZON)
-    return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform_regret)
+    return float(np.mean(np.asarray(run.trace.regret)) / uniform_regret)
 
 
 @cli.command

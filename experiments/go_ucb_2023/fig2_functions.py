@@ -116,8 +116,8 @@ def play(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
     keys, start = keys_of(config["root_seed"], seeds), time.perf_counter()
     if config["algorithm"] in METHODS:
         optimizer = METHODS[config["algorithm"]](n)
-        run = jax.block_until_ready(loops.run(optimizer, problem, keys, n + steps))
-        regrets, values = np.asarray(problem.maximum - run.value), np.asarray(run.y)
+        trace = loops.run(optimizer, problem, keys, n + steps).trace
+        regrets, values = np.asarray(trace.regret), np.asarray(trace.y)
     else:
         pairs = zip(keys, seeds, strict=True)
         runs = [_play_package(config["algorithm"], problem, n, steps, *pair) for pair in pairs]
@@ -132,7 +132,7 @@ def _play_package(
     name: str, problem: boxes.BoxProblem, n: int, steps: int, key: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(regrets, values) [n + steps] of a run of a package, from the phase I of our methods."""
-    initial = loops.run(UniformBox(initial=n), problem, key, n)
+    initial = loops.run(UniformBox(initial=n), problem, key, n).trace
     exact_value, rng = jax.jit(problem.value), np.random.default_rng(seed)
     values = list(np.asarray(initial.y))
 
@@ -183,7 +183,7 @@ def regrets_in(folder: Path, function: str) -> dict[str, np.ndarray]:
     found = common.curves(folder, "regret", problem=function)
     if not found:
         raise common.Missing(f"{function} in {folder.parent.name}/{folder.name}")
-    return {name: regret for name, (_, regret) in found.items()}
+    return common.Methods({name: regret for name, (_, regret) in found.items()})
 
 
 def repeated(folder: Path, function: str, method: str) -> np.ndarray:
@@ -204,7 +204,8 @@ def our_regrets(root: Path, function: str) -> dict[str, np.ndarray]:
     for name in names:
         found |= regrets_in(root / FOLDER / name, function)
     folder = root / FOLDER / ("synthetic_f1" if function == "f1" else "synthetic")
-    return found | dict(repeat=repeated(folder, function, "go_ucb_printed"))
+    null = repeated(folder, function, "go_ucb_printed")
+    return common.Methods(found | dict(repeat=null))
 
 
 def implementations(function: str) -> dict[str, str]:
@@ -256,6 +257,8 @@ def share_of_groups(shown: Iterable[bool]) -> Verdict:
     """Whether more than half of the groups of five repetitions show a statement of the figure,
     beyond Wilson's interval."""
     groups = list(shown)
+    if not groups:
+        raise common.Missing("five seeds")
     share, half = common.probability_interval(sum(groups), len(groups))
     return common.verdict(
         common.all_above([(share, half)], 0.5), f"in {sum(groups)} of {len(groups)} groups of five"
@@ -295,7 +298,7 @@ def flat_in_groups(regret: np.ndarray, start: int, uniform: float) -> Verdict:
     """`share_of_groups` whose mean regret per step from evaluation `start` on is at most FLAT of
     that of uniform points."""
     late = regret[:, start:].mean(1) / uniform
-    word, text = share_of_groups(group.mean() <= FLAT for [group] in groups_of(late))
+    word, text = share_of_groups(bool(group.mean() <= FLAT) for [group] in groups_of(late))
     runs = f"{(late <= FLAT).sum()} of {len(late)} runs; mean"
     return Verdict(
         word, f"flat {text}, {runs} {common.interval_text(common.mean_interval(late), 4)}"
@@ -349,7 +352,7 @@ def smallest_error_bars(root: Path) -> Verdict:
     def case(part: Regrets) -> Verdict:
         methods = (regrets["go_ucb_printed"], regrets["turbo"], *part.values())
         deviations = [[r.sum(1).std() for r in group] for group in groups_of(*methods)]
-        return share_of_groups(first < min(others) for first, *others in deviations)
+        return share_of_groups(bool(first < min(others)) for first, *others in deviations)
 
     return with_each(root, "f1", case)
 

@@ -21,12 +21,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 from jax import Array, lax
 
 from experiments import common
 from experiments.common import Options, Settings, Verdict
-from experiments.figures import plots
+from experiments.figures import drawing
 from experiments.results import tidy
 from experiments.runs.bandit_runs import grid, keys_of
 from jsketch.box.go_ucb import BallAscent
@@ -37,9 +38,14 @@ from jsketch.box.go_ucb.go_ucb import linear_row
 
 NOISE_STD = 0.3
 TRUTH = (1.0, 0.3, -0.2, 0.5, 0.0)
-FORMS = ("theorem", "refit", "uniform")
+# {form: (label, colour, dashes)}
+FORMS: dict[str, tuple[str, str, Any]] = {
+    "theorem": ("Algorithm 1", "#D55E00", "solid"),
+    "refit": ("w fitted to all", "#CC79A7", (0, (6, 1))),
+    "uniform": ("uniform", "#000000", (0, (1, 1.5))),
+}
 RUNS: dict[str, Settings] = {
-    "go_ucb_2023/rate": dict(horizons=(64, 128, 256, 512, 1024), forms=FORMS, seeds=32)
+    "go_ucb_2023/rate": dict(horizons=(64, 128, 256, 512, 1024), forms=tuple(FORMS), seeds=32)
 }
 QUICK: Settings = dict(horizons=(16, 32), seeds=2)
 LATE = 256  # the least T of the slope without the shortest runs
@@ -171,9 +177,11 @@ def regret_by_horizon(folder: Path, form: str) -> tuple[np.ndarray, np.ndarray]:
 
 def slope(folder: Path, form: str, first: int = 0) -> common.Interval:
     """The least-squares slope of the log of the mean regret on log T for T >= first, with the 95%
-    interval of 2,000 bootstrap samples of the runs of each T."""
+    interval of 2,000 bootstrap samples of the runs of each T; NaN without two such T."""
     horizons, regrets = regret_by_horizon(folder, form)
     horizons, regrets = horizons[horizons >= first], regrets[:, horizons >= first]
+    if len(horizons) < 2:
+        return math.nan, math.nan
     rng, seeds = np.random.default_rng(0), len(regrets)
     picks = rng.integers(seeds, size=(2_000, *regrets.shape))
     means = np.take_along_axis(regrets[None], picks, axis=1).mean(1)  # [2000, P]
@@ -195,12 +203,16 @@ def square_root(root: Path) -> Verdict:
 
 
 def draw(folder: Path) -> None:
-    curves = {form: regret_by_horizon(folder, form) for form in FORMS}
     title = "cumulative regret of separate runs, noise 0.3, d_w = 5"
-    with plots.single_axes(folder / "rate.png", title, curves, slopes=True) as axes:
-        plots.drawing.log_axes(axes)
+    with plt.rc_context(drawing.STYLE):
+        figure, axes = plt.subplots()
+        for form, (words, colour, dashes) in FORMS.items():
+            text = f"{words}, {common.interval_text(slope(folder, form), 2)}"
+            drawing.line(axes, *regret_by_horizon(folder, form), text, colour, dashes)
+        drawing.log_axes(axes)
         axes.set_xlabel("horizon $T$")
         axes.set_ylabel("cumulative regret $R_T$")
+        drawing.finish(figure, axes, folder / "rate.png", title, "slope and its 95% interval")
 
 
 CHECKS = (square_root,)

@@ -86,7 +86,7 @@ def play(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
         y = play_original(problem, seed)
     else:
         key = jax.random.fold_in(jax.random.key(0), seed)
-        y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
+        y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).trace.y)
     seconds = np.asarray(time.perf_counter() - start)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
     return [dict(y=y, simple_regret=regret, seconds=seconds)]

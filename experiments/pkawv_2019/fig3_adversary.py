@@ -8,8 +8,9 @@ of Section 4, and 100 frequencies of FOGD with the step 1 / sqrt(1000) those of 
 notebook (THEORY 7.10).
 
 "ascent" is our adversary: gradient ascent from the best 16 of 256 random inputs, 80 steps. "lbfgsb"
-is the notebook's: L-BFGS-B from one start, uniform in [0, 1]^6, over the input and the label. Each
-method has its own adversary; a seed determines the starts and the random numbers of the method.
+is the notebook's: L-BFGS-B from one start, uniform in [0, 1]^6, over the input and the label. The
+paper's adversary is scipy's, so that the notebook's games decide. Each method has its own
+adversary; a seed determines the starts and the random numbers of the method.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ ALL = (*TAYLOR, "kernel_awv", "kernel_ridge", "nystrom", "pros_n_kons", "fogd", 
 OURS, NOTEBOOK = "pkawv_2019/adversarial", "pkawv_2019/adversarial_notebook"
 RUNS: dict[str, Settings] = {
     OURS: dict(search="ascent", tried=256, methods=ALL, rounds=80, seeds=8),
-    NOTEBOOK: dict(search="lbfgsb", tried=1, methods=(*TAYLOR, "kernel_awv"), rounds=80, seeds=8),
+    NOTEBOOK: dict(search="lbfgsb", tried=1, methods=ALL, rounds=80, seeds=8),
 }
 QUICK: Settings = dict(methods=("taylor_2", "kernel_awv"), tried=16, rounds=4, seeds=2)
 
@@ -167,11 +168,17 @@ def regret_gaps(folder: Path, pairs: Sequence[tuple[str, str]]) -> dict[str, Int
     }
 
 
+def all_more(root: Path, pairs: Sequence[tuple[str, str]]) -> Verdict:
+    """Whether all `regret_gaps` lie above 0 with the notebook's adversary, which is the paper's.
+    Those with ours, which is stronger, are in the text."""
+    gaps, ours = (regret_gaps(root / folder, pairs) for folder in (NOTEBOOK, OURS))
+    text = f"{common.listed(gaps, 1)}. With our adversary {common.listed(ours, 1)}"
+    return common.verdict(common.all_above(gaps.values(), 0), text)
+
+
 def least_regret(root: Path) -> Verdict:
     """Every other method's regret minus Kernel-AWV's lies above 0."""
-    pairs = [("kernel_awv", other) for other in ALL if other != "kernel_awv"]
-    gaps = regret_gaps(root / OURS, pairs)
-    return common.verdict(common.all_above(gaps.values(), 0), common.listed(gaps, 1))
+    return all_more(root, [("kernel_awv", other) for other in ALL if other != "kernel_awv"])
 
 
 def converges(folder: Path) -> Verdict:
@@ -196,15 +203,12 @@ def taylor_converges(root: Path) -> Verdict:
 
 def pros_n_kons_is_poor(root: Path) -> Verdict:
     """Pros-N-KONS's regret minus every other method's lies above 0."""
-    pairs = [(other, "pros_n_kons") for other in ALL if other != "pros_n_kons"]
-    gaps = regret_gaps(root / OURS, pairs)
-    return common.verdict(common.all_above(gaps.values(), 0), common.listed(gaps, 1))
+    return all_more(root, [(other, "pros_n_kons") for other in ALL if other != "pros_n_kons"])
 
 
 def fogd_is_good(root: Path) -> Verdict:
     """The regret of degree 2 minus that of FOGD with 1,000 frequencies lies above 0."""
-    gaps = regret_gaps(root / OURS, [("fogd_1000", "taylor_2")])
-    return common.verdict(common.all_above(gaps.values(), 0), common.listed(gaps, 1))
+    return all_more(root, [("fogd_1000", "taylor_2")])
 
 
 CHECKS = (least_regret, taylor_converges, pros_n_kons_is_poor, fogd_is_good)

@@ -7,7 +7,8 @@ on its own rows is too low; that on other rows is too high, because its fits hav
 sample. The forecaster's average over the stream includes earlier, larger errors.
 
 Inputs are scaled to [-1, 1] as in the paper, to [0, 1] as in the notebook, or to columns of mean 0
-and variance 1.
+and variance 1. The ranges of the columns are those of the sample; with the paper's scaling they are
+also taken three times as wide, because the largest values of all rows are larger.
 """
 
 from pathlib import Path
@@ -24,7 +25,7 @@ from jsketch.sketch.taylor import Taylor
 
 FOLDER, STREAM = "pkawv_2019/susy_fit", "pkawv_2019/susy"
 LENGTHSCALE, DEGREE, FOLDS = 4.0, 2, 5
-STANDARDIZED = "standardized"
+STANDARDIZED, WIDER = "standardized", "paper, ranges three times as wide"
 RUNS: dict[str, Settings] = {FOLDER: dict(limit=None, seeds=1)}
 QUICK: Settings = dict(limit=1_000)
 
@@ -57,6 +58,7 @@ def run(folder: Path, settings: Settings, options: Options) -> None:
         for name in streams.SCALINGS
     }
     susy = data["authors"]
+    data[WIDER] = data["paper"]._replace(xs=(data["paper"].xs + 1) / 3 - 1)  # columns begin at -1
     data[STANDARDIZED] = susy._replace(xs=(susy.xs - susy.xs.mean(0)) / susy.xs.std(0))
     config = dict(settings, degree=DEGREE, lengthscale=LENGTHSCALE)
     with options.results(folder, "pkawv_2019.susy_fit", config, settings["seeds"]) as results:
@@ -77,8 +79,9 @@ def draw(folder: Path) -> None:
 
 def falkons_error(root: Path) -> Verdict:
     """After MILLION examples the error is at most FALKON_ERROR and at most TEN_MINUTES have passed.
-    On a shorter stream the claim differs if the interval of the fit's error on its own rows, with
-    the paper's scaling, lies above FALKON_ERROR, and is undecided otherwise."""
+    On a shorter stream the claim differs if the intervals of the fit's error on its own rows, with
+    the paper's scaling and with WIDER ranges, lie above FALKON_ERROR, and is undecided
+    otherwise."""
     t, error = common.curve(root / STREAM, "error_rate", "taylor_2")
     if t[-1] >= MILLION:
         seconds = common.values_at(root / STREAM, "seconds", "taylor_2", MILLION)[0]
@@ -86,13 +89,13 @@ def falkons_error(root: Path) -> Verdict:
         holds = final <= FALKON_ERROR and seconds <= TEN_MINUTES
         return common.verdict(holds, f"error {final:.4f} after {seconds:.0f} s")
     intervals = {}
-    for scaling in (*streams.SCALINGS, STANDARDIZED):
+    for scaling in (*streams.SCALINGS, WIDER, STANDARDIZED):
         share, rows = (
             common.finals(root / FOLDER, column, "taylor_2", scaling=scaling)[0]
             for column in ("error_of_fit", "examples")
         )
         intervals[scaling] = common.probability_interval(round(share * rows), int(rows))
-    fails = common.all_above([intervals["paper"]], FALKON_ERROR)
+    fails = common.all_above([intervals["paper"], intervals[WIDER]], FALKON_ERROR) is True
     text = f"error of the fit to {rows:,.0f} rows, by scaling: {common.listed(intervals, 4)}"
     return common.verdict(False if fails else None, f"{text}; FALKON's and 1%: {FALKON_ERROR:.4f}")
 

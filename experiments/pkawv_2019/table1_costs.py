@@ -93,7 +93,7 @@ def draw(folder: Path) -> None:
     for metric, words in dict(cpu_seconds="CPU seconds", bytes="bytes of the state").items():
         curves, title = common.curves(folder, metric), f"{words} of an example"
         path, count = folder / f"{metric}.png", "features, points or examples $m$"
-        plots.streams(path, curves, title, words, count, log=True, slopes=True)
+        plots.streams(path, curves, title, words, count, log=True)
 
 
 def powers(root: Path, metric: str) -> dict[str, Interval]:

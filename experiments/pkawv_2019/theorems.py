@@ -35,7 +35,7 @@ LENGTHS = {SIGNS: 256, FUNCTION: 256, ADVERSARY: 48}
 RUNS: dict[str, Settings] = {
     FOLDER: dict(lengths=LENGTHS, dimensions=(1, 2), regularizations=(0.1, 1.0), seeds=8)
 }
-QUICK: Settings = dict(lengths={SIGNS: 32, ADVERSARY: 4}, dimensions=(1,), seeds=2)
+QUICK: Settings = dict(lengths={SIGNS: 32, ADVERSARY: 4}, seeds=2)
 # "nystrom": the dictionary of Theorem 6 with mu = n^-2, the paper's choice for the Gaussian kernel;
 # "nystrom_beta_1": the same with beta = 1, as in the paper's experiments
 METHODS = ("kernel_awv", "taylor", "nystrom", "nystrom_beta_1")

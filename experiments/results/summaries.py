@@ -1,5 +1,6 @@
 """Statistics over runs: means with 95% intervals, fitted powers, and printed tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,19 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
     if values.size < 2:
         return float("nan")
     return float(1.96 * values.std(ddof=1) / np.sqrt(values.size))
+
+
+def with_error(number: float, half_width: float, latex: bool = False) -> str:
+    r"""0.0894 ± 0.0012, with two digits of the half width; $0.0894 \pm 0.0012$ for LaTeX. Without a
+    half width, which one seed does not have, the number has three digits; -- if it is not
+    finite."""
+    if not math.isfinite(number):
+        return "--"
+    if not half_width > 0 or not math.isfinite(half_width):
+        return f"{number:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(half_width)))
+    texts = f"{number:.{digits}f}", f"{half_width:.{digits}f}"
+    return rf"${texts[0]} \pm {texts[1]}$" if latex else f"{texts[0]} ± {texts[1]}"
 
 
 def statistics(
@@ -62,8 +76,8 @@ def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
     def cell(value: Any) -> str:
         if not isinstance(value, dict):
             return "-" if value is None else f"{value:.4g}"
-        width = "" if value.get("ci95") is None else f" ± {value['ci95']:.3f}"
-        return f"{value['mean']:.3f}{width}"
+        half_width = value.get("ci95")
+        return with_error(value["mean"], math.nan if half_width is None else half_width)
 
     cells = {
         label(name): {field.replace("_", " "): cell(value) for field, value in row.items()}

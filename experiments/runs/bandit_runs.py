@@ -92,31 +92,38 @@ def run_seed(
     store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
 
 
-def saved_arrays(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
-    """The arrays to save of a run with trace [T]: curves at the points of `grid`, and final
-    numbers. They are NaN after the last evaluation of a run that ended early."""
+def saved_arrays(
+    trace: loops.Trace | loops.BoxTrace, mean_reward: jax.Array
+) -> dict[str, np.ndarray]:
+    """The arrays to save of a run over arms or over a box, with trace [T]: curves at the points of
+    `grid`, and final numbers. They are NaN after the last evaluation of a run that ended early, and
+    so is the dictionary's size over a box. mean_reward [A]: of uniform arms or points, with the
+    largest one."""
     t = grid(len(trace.regret))
     rows = t - 1
     ratio = np.asarray(loops.regret_ratio(trace.regret, mean_reward))
-    simple_regret = np.minimum.accumulate(np.asarray(trace.regret))
-    ended = np.asarray(trace.arm) < 0
+    simple_regret = np.asarray(trace.simple_regret)
+    ended = ~np.asarray(trace.made)
 
     def counts(values: jax.Array) -> np.ndarray:
         integers = np.asarray(values, np.int32)
         return np.where(ended, np.nan, integers) if ended.any() else integers
 
-    rounds, sizes = counts(trace.round) + 1, counts(trace.dictionary_size)
-    return dict(
+    rounds = counts(trace.round) + 1
+    arrays = dict(
         t=t,
         regret_ratio=ratio[rows].astype(np.float32),
         simple_regret=simple_regret[rows].astype(np.float32),
         rounds=rounds[rows],
         batch_size=counts(trace.batch_size)[rows],
-        dictionary=sizes[rows],
-        final_regret_ratio=ratio[-1],
-        batches=rounds[-1],
-        dictionary_size=sizes[-1],
     )
+    dictionary_size: Any = np.asarray(np.nan)
+    if isinstance(trace, loops.Trace):
+        sizes = counts(trace.dictionary_size)
+        arrays |= dict(dictionary=sizes[rows])
+        dictionary_size = sizes[-1]
+    final = dict(final_regret_ratio=ratio[-1], batches=rounds[-1], dictionary_size=dictionary_size)
+    return arrays | final
 
 
 def run_algorithm(

@@ -1,6 +1,7 @@
-"""The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
-finished run."""
+"""The runs of a sweep: one compiled program for all configurations and seeds of an algorithm, and a
+file for each finished run."""
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,8 +31,9 @@ class Task(NamedTuple):
 class Job(NamedTuple):
     """The inputs of all runs of a sweep."""
 
-    bandits: Sequence[Any]  # one for each row; they differ only in their numbers
-    problem: Any
+    bandits: Sequence[Any]  # one for each row; those of an algorithm differ only in their numbers
+    problems: Sequence[Any]  # one for each row, over arms or over a box
+    mean_reward: Any  # [A], of uniform arms or points, and the largest one
     horizon: int
     folder: Path
     commit: str  # the code that makes the runs
@@ -52,16 +54,14 @@ def key(seed: int | jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.key(0), seed)
 
 
-def save(
-    job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
-) -> None:
+def save(job: Job, task: Task, trace: Any, seconds: float, compile_seconds: float) -> None:
     """Writes a finished run; `trace` is None if the run failed because of a non-finite number. The
     curves of a failed run are NaN, so that a mean over seeds cannot leave it out."""
     if trace is None:
         saved = filled_trace(np.full(job.horizon, -1), np.full(job.horizon, np.nan))
     else:
         saved = trace
-    arrays: dict[str, Any] = bandit_runs.saved_arrays(saved, job.problem.mean_reward)
+    arrays: dict[str, Any] = bandit_runs.saved_arrays(saved, job.mean_reward)
     arrays |= dict(
         final_simple_regret=np.asarray(np.asarray(saved.regret).min()),
         failed=np.asarray(trace is None),
@@ -77,7 +77,7 @@ def execute(job: Job, task: Task, on_progress: Callable[[int, float], None] | No
     try:
         run = loops.run(
             job.bandits[task.row],
-            job.problem,
+            job.problems[task.row],
             key(task.seed),
             job.horizon,
             on_progress=on_progress,
@@ -90,8 +90,17 @@ def execute(job: Job, task: Task, on_progress: Callable[[int, float], None] | No
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
-    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with its last run.
-    The capacity grows for all runs of a program if one of them needs it."""
+    """Executes the tasks in programs of `chunk` runs of one algorithm. The last chunk is padded
+    with its last run. The capacity grows for all runs of a program if one of them needs it."""
+    for _, group in itertools.groupby(
+        tasks, lambda task: jax.tree.structure(job.bandits[task.row])
+    ):
+        _run_vmapped(job, list(group), chunk, bar)
+
+
+def _run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
+    """`run_vmapped` for the tasks of one algorithm."""
+    problem = job.problems[tasks[0].row]
     chunk = min(chunk, len(tasks))
     for begin in range(0, len(tasks), chunk):
         chunk_tasks = tasks[begin : begin + chunk]
@@ -109,7 +118,7 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int, bar: Any) -> None:
         )
         keys = jax.vmap(key)(jnp.asarray([task.seed for task in padded_tasks]))
         settings: dict[str, Any] = dict(runs="algorithms", clock=Clock(report), steps=REPORTS)
-        progress = advance(bandits, job.problem, keys, state=None, horizon=job.horizon, **settings)
+        progress = advance(bandits, problem, keys, state=None, horizon=job.horizon, **settings)
         results = np.asarray(progress.result)
         if (results == Result.NOTHING_TO_ASK).any():
             raise ValueError(

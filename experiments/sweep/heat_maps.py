@@ -4,6 +4,7 @@ a single one."""
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,10 +20,23 @@ RATIO = "regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$"
 
 def draw(folder: Path) -> list[str]:
     """Draws heat_map_ROWS_COLUMNS.png for each pair of numbers of the grid, or
-    regret_ratio_NUMBER.png for a single number, and no figure for random draws. Returns the names
-    of the files."""
+    regret_ratio_NUMBER.png for a single number, and no figure for random draws. With several
+    algorithms, each has its own figures, ALGORITHM_heat_map_.... Returns the names of the files."""
     summary, provenance = tidy.load(folder)[1:]
-    grid = swept_numbers(provenance["config"], summary)
+    names = summary["algorithm"].unique()
+    if len(names) > 1:
+        parts = {str(name): summary[summary["algorithm"] == name] for name in names}
+        return [
+            file
+            for name, part in parts.items()
+            for file in _draw(folder, part, provenance["config"], f"{name}_")
+        ]
+    return _draw(folder, summary, provenance["config"], "")
+
+
+def _draw(folder: Path, summary: pd.DataFrame, config: dict[str, Any], prefix: str) -> list[str]:
+    """`draw` for the runs of one algorithm, in files that begin with the prefix."""
+    grid = swept_numbers(config, summary)
     title = f"{label(str(summary['algorithm'].iloc[0]))} on {summary['problem'].iloc[0]}"
     title += f", {int(summary['horizon'].iloc[0]):,} evaluations, {summary['seed'].nunique()} seeds"
     if len(grid) == 1:
@@ -30,7 +44,7 @@ def draw(folder: Path) -> list[str]:
         values = summary.pivot(index="seed", columns=grid[0], values="final_regret_ratio")
         if values.isna().any().all():
             return []
-        name = f"regret_ratio_{grid[0]}.png"
+        name = f"{prefix}regret_ratio_{grid[0]}.png"
         along_number(folder / name, values.to_numpy(), list(values.columns), grid[0], title)
         return [name]
     names = []
@@ -42,7 +56,7 @@ def draw(folder: Path) -> list[str]:
         if mean.isna().all(axis=None):  # every run failed
             continue
         heading = title if len(grid) == 2 else f"{title}\n(at the best values of the other numbers)"
-        names.append(f"heat_map_{rows}_{columns}.png")
+        names.append(f"{prefix}heat_map_{rows}_{columns}.png")
         heat_map(folder / names[-1], mean, half_width, heading)
     return names
 
@@ -84,7 +98,7 @@ def heat_map(path: Path, mean: pd.DataFrame, half_width: pd.DataFrame, title: st
         for (row, column), number in np.ndenumerate(table):
             if np.isfinite(number):
                 error = half_width.iat[row, column]
-                text = f"{number:.3g}" + (f"\n± {error:.2g}" if np.isfinite(error) else "")
+                text = summaries.with_error(number, error).replace(" ±", "\n±")
                 colour = "black" if number > middle else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
         row, column = np.unravel_index(np.nanargmin(table), table.shape)

@@ -1,4 +1,4 @@
-"""Runs an algorithm on a problem with every combination of values of its numbers and every seed.
+"""Runs algorithms on a problem with every combination of values of their numbers and every seed.
 
     scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
         --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
@@ -6,7 +6,12 @@
     scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel mymodule:MyKernel \\
         --grid lengthscale 1 2 4 --out sweep_of_mine
 
-The problem "generated" needs no download. MyKernel is a kernel, or makes one from a lengthscale.
+    scripts/sweep --problem branin --algorithm bbkb_global,gp_ei --grid ratio 1.5 3 --out both
+
+The problem "generated" needs no download. An optimiser over a box (gp_ei, gp_pi, turbo, go_ucb) has
+one of the functions branin to styblinski_tang over its box, and another algorithm has --arms points
+of the box, among which is the maximiser. Of several algorithms each has the swept numbers that are
+its own. MyKernel is a kernel, or makes one from a lengthscale.
 The last column of a table is the reward, the other columns are numeric features. --random
 lengthscale 1 30 --samples 50 draws 50 values at random. An interrupted sweep resumes with the same
 command. A folder holds one sweep with its tables (`experiments.results.tidy`) and the printed table
@@ -28,6 +33,7 @@ import jax
 import pandas as pd
 
 from experiments import cli, engine
+from experiments.figures.styles import label
 from experiments.results import environment, files, outputs, store, summaries, tidy
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
@@ -50,6 +56,7 @@ class Plan(NamedTuple):
 
     setting: Setting
     rows: list[Row]  # the swept numbers of each configuration
+    algorithms: list[str]  # the name of the algorithm of each configuration
     bandits: list[Any]  # the algorithm with the numbers of each configuration
     config: dict[str, Any]
     tasks: list[Task]
@@ -57,14 +64,27 @@ class Plan(NamedTuple):
 
 def plan(sweep: Sweep) -> Plan:
     """The runs of a sweep. Raises ValueError for mistakes in it."""
-    setting = settings.load(sweep)
-    bandit = settings.make(sweep, setting)
-    rows = settings.rows(sweep, bandit, setting.problem.arms.features.shape[1])
+    sweeps = sweep.each()
+    loaded = [settings.load(one) for one in sweeps]
+    made = [settings.make(one, setting) for one, setting in zip(sweeps, loaded, strict=True)]
+    by_name = {one.algorithm: algorithm for one, algorithm in zip(sweeps, made, strict=True)}
+    if len(by_name) < len(made):
+        raise ValueError(f"--algorithm needs distinct names; {sweep.algorithm} was given.")
+    rows: list[Row] = []
+    algorithms, bandits = [], []
+    for one, algorithm in zip(settings.parts(sweep, made), made, strict=True):
+        problem = loaded[0].problem_of(algorithm)
+        domain = problem.arms if hasattr(problem, "arms") else problem.domain
+        new = settings.rows(one, algorithm, domain, is_alone=len(made) == 1)
+        rows += new
+        algorithms += [one.algorithm] * len(new)
+        bandits += [settings.with_numbers(algorithm, row) for row in new]
     return Plan(
-        setting,
+        loaded[0],
         rows,
-        [settings.with_numbers(bandit, row) for row in rows],
-        settings.configuration(sweep, setting, bandit),
+        algorithms,
+        bandits,
+        settings.configuration(sweep, loaded[0], by_name),
         [Task(row, seed) for row in range(len(rows)) for seed in range(sweep.seeds)],
     )
 
@@ -92,7 +112,13 @@ def run(sweep: Sweep) -> pd.DataFrame:
         if n_missing or runs_in_tables(sweep) != len(sweep_plan.tasks):
             collect(sweep, sweep_plan, session)
             heat_maps.draw(sweep.out)
-    return rank(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
+    return rank(tidy.load(sweep.out).summary, swept_columns(sweep_plan))
+
+
+def swept_columns(sweep_plan: Plan) -> list[str]:
+    """The swept numbers, after the algorithm if there are several."""
+    several = ["algorithm"] if len(set(sweep_plan.algorithms)) > 1 else []
+    return several + list(dict.fromkeys(name for row in sweep_plan.rows for name in row))
 
 
 def missing_tasks(sweep: Sweep, tasks: list[Task]) -> list[Task]:
@@ -119,8 +145,10 @@ def record_sweep(sweep: Sweep, sweep_plan: Plan) -> None:
 
 def run_columns(sweep_plan: Plan, row: int) -> dict[str, Any]:
     """The columns of the tables that describe the runs of a configuration."""
-    shared = {name: sweep_plan.config[name] for name in ("problem", "algorithm", "horizon")}
-    return shared | dict(configuration=row, **settings.numbers(sweep_plan.bandits[row]))
+    config = sweep_plan.config
+    shared = dict(problem=config["problem"], algorithm=sweep_plan.algorithms[row])
+    shared |= dict(horizon=config["horizon"], configuration=row)
+    return shared | settings.numbers(sweep_plan.bandits[row])
 
 
 def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
@@ -163,8 +191,10 @@ class RunMaker:
 
     def __init__(self, sweep: Sweep, commit: str, sweep_plan: Plan | None = None):
         self.sweep, planned = sweep, sweep_plan or plan(sweep)
-        problem = planned.setting.problem
-        self.job = Job(planned.bandits, problem, sweep.horizon, sweep.out, commit)
+        setting = planned.setting
+        problems = [setting.problem_of(bandit) for bandit in planned.bandits]
+        mean_reward = setting.problem.mean_reward
+        self.job = Job(planned.bandits, problems, mean_reward, sweep.horizon, sweep.out, commit)
 
     def __call__(self, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:
         execution.execute(self.job, task, on_progress)
@@ -187,7 +217,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
     ]
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
-    ranking = rank(summary, list(sweep_plan.rows[0])).head(MAX_ROWS).to_dict("records")
+    ranking = rank(summary, swept_columns(sweep_plan)).head(MAX_ROWS).to_dict("records")
     provenance = dict(
         config=config,
         seeds=sweep.seeds,
@@ -220,6 +250,7 @@ def runs_in_tables(sweep: Sweep) -> int:
 def rank(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
     """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds. A
     mean is NaN if one of its runs failed, and such configurations are last."""
+    summary = summary.astype({name: object for name in summary.select_dtypes("category")})
     table = summary.groupby("configuration").agg(
         **{name: (name, "first") for name in swept},
         regret_ratio=("final_regret_ratio", mean),
@@ -241,7 +272,11 @@ def print_table(table: pd.DataFrame) -> None:
     """Prints the best configurations, and names those with runs that failed."""
     best = table.head(MAX_ROWS)
     print(f"\nthe best {len(best)} of {len(table)} configurations by R_T / R_T^unif")
-    print(best.to_string(index=False, float_format=lambda value: f"{value:.5g}"))
+    print(
+        best.dropna(axis="columns", how="all").to_string(
+            index=False, na_rep="-", float_format=lambda value: f"{value:.5g}"
+        )
+    )
     failed = table[table["failed"] > 0]
     if len(failed):
         numbers = ", ".join(str(number) for number in failed["configuration"])
@@ -255,25 +290,22 @@ def latex(table: pd.DataFrame) -> str:
     """The configurations as a LaTeX table, with labels, and errors that have two digits."""
     known = {"regret_ratio", "ci95", "configuration", *MEASURED}
     swept = [name for name in table if name not in known]
-    columns = {name.replace("_", " "): [f"{x:.4g}" for x in table[name]] for name in swept}
+    columns = {name.replace("_", " "): [swept_text(x) for x in table[name]] for name in swept}
     pairs = zip(table["regret_ratio"], table["ci95"], strict=True)
-    columns[RATIO_IN_LATEX] = [with_error(ratio, half_width) for ratio, half_width in pairs]
-    for name, (label, digits) in MEASURED.items():
-        if name != "failed" or table[name].any():
-            columns[label] = [f"{x:.{digits}f}" if math.isfinite(x) else "--" for x in table[name]]
+    columns[RATIO_IN_LATEX] = [summaries.with_error(*pair, latex=True) for pair in pairs]
+    for name, (title, digits) in MEASURED.items():
+        # the dictionary's size is not known over a box
+        if table[name].any() if name == "failed" else table[name].notna().any():
+            columns[title] = [f"{x:.{digits}f}" if math.isfinite(x) else "--" for x in table[name]]
     style = pd.DataFrame(columns).style.hide(axis="index")
     return style.to_latex(hrules=True, column_format="r" * len(columns))
 
 
-def with_error(number: float, half_width: float) -> str:
-    r"""0.0894 \pm 0.0012 in LaTeX. Without a half width, which one seed does not have, the number
-    has three digits."""
-    if not math.isfinite(number):
-        return "--"
-    if not half_width > 0 or not math.isfinite(half_width):
-        return f"{number:.3g}"
-    digits = max(0, 1 - math.floor(math.log10(half_width)))
-    return f"${number:.{digits}f} \\pm {half_width:.{digits}f}$"
+def swept_text(value: Any) -> str:
+    """The name of an algorithm, or a number; -- for a number that the algorithm does not have."""
+    if isinstance(value, str):
+        return label(value)
+    return f"{value:.4g}" if math.isfinite(value) else "--"
 
 
 def parse(arguments: list[str] | None = None) -> Sweep:
@@ -292,8 +324,8 @@ def parse(arguments: list[str] | None = None) -> Sweep:
     )
     parser.add_argument(
         "--algorithm",
-        help="a name in the experiment of the problem, or module:Name for your own (default"
-        " %(default)s)",
+        help="a name in the experiment of the problem, or module:Name for your own; several are"
+        " separated by commas (default %(default)s)",
     )
     kernels = ", ".join(settings.KERNELS)
     kernel_help = f"one of {kernels}, or module:Name for your own (default: the experiment's)"
@@ -306,7 +338,7 @@ def parse(arguments: list[str] | None = None) -> Sweep:
     parser.add_argument(
         "--samples", type=cli.count, help="number of draws of --random (default %(default)s)"
     )
-    arms_help = "number of arms of the problem 'generated' (default %(default)s)"
+    arms_help = "number of generated arms (default %(default)s)"
     parser.add_argument("--arms", type=cli.count, help=arms_help)
     parser.add_argument(
         "--strategy",

@@ -22,9 +22,27 @@ from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.data import architectures, datasets
 from jsketch import Arms, kernels, problems
+from jsketch.box import GPBandit, LocalGOUCB, Turbo
+from jsketch.loops import describe
+from jsketch.problems import boxes
 
+# functions on a box, scaled to [0, 1]
+BOXES: dict[str, Callable[[], boxes.BoxProblem]] = {
+    "branin": boxes.branin,
+    "ackley": boxes.ackley,
+    "levy": boxes.levy,
+    "rastrigin": boxes.rastrigin,
+    "styblinski_tang": boxes.styblinski_tang,
+}
+# optimisers over a box; all other algorithms are over arms
+OPTIMISERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "gp_ei": lambda c: GPBandit(acquisition="log_ei"),
+    "gp_pi": lambda c: GPBandit(acquisition="pi"),
+    "turbo": lambda c: Turbo(),
+    "go_ucb": lambda c: LocalGOUCB(),
+}
 PROBLEMS = (
-    *("abalone", "cadata", "nas", "generated"),
+    *("abalone", "cadata", "nas", "generated", *BOXES),
     *(f"linear_{spectrum}" for spectrum in linear.SPECTRA),
 )
 KERNELS: dict[str, Callable[[float], Any]] = {
@@ -39,11 +57,11 @@ Row = dict[str, float]  # a configuration: the swept numbers
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """An algorithm on a problem, with every combination of values of its numbers and every seed."""
+    """Algorithms on a problem, with every combination of values of their numbers and every seed."""
 
     out: Path
     problem: str = "abalone"
-    algorithm: str = "bbkb_global"
+    algorithm: str = "bbkb_global"  # or several, separated by commas
     # one of KERNELS, or module:Name for an own kernel; None: that of the experiment
     kernel: str | None = None
     horizon: int = 1_000
@@ -51,21 +69,33 @@ class Sweep:
     grid: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
     random: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)  # (low, high)
     samples: int = 10  # random draws; each is combined with the whole grid
-    arms: int = 2_000  # of the problem "generated"
+    arms: int = 2_000  # of the problem "generated", and of those over a box
     strategy: str = "auto"
     workers: int = 1  # number of processes
     cluster: str = ""  # address of a scheduler of Dask
     chunk: int = 64  # runs in one program of strategy "vmap"
     data_dir: Path | None = None
 
+    def each(self) -> list["Sweep"]:
+        """A sweep for each of the algorithms."""
+        names = self.algorithm.split(",")
+        return [dataclasses.replace(self, algorithm=name) for name in names]
+
 
 class Setting(NamedTuple):
     """A problem as its experiment sets it up."""
 
-    problem: Any
+    problem: Any  # over arms
     source: str  # of the data
     algorithms: Mapping[str, Callable[[dict[str, Any]], Any]]  # {name: make(numbers)}
     defaults: dict[str, Any]  # numbers of the algorithms
+    box: Any = None  # the same function over a box; None: there is none
+
+    def problem_of(self, algorithm: Any) -> Any:
+        """The problem that the algorithm takes: that over the box for an optimiser over a box,
+        whose `init` has an argument `domain`, and that over arms for another one."""
+        takes_box = "domain" in inspect.signature(algorithm.init).parameters
+        return self.box if takes_box and self.box is not None else self.problem
 
 
 def load(sweep: Sweep) -> Setting:
@@ -79,7 +109,11 @@ def load(sweep: Sweep) -> Setting:
     noise_std = 0.01
     lengthscale = methods.LENGTHSCALES.get(name, {}).get(sweep.algorithm, 1.0)
     problem: Any
-    if name == "generated":
+    algorithms, box = methods.ALGORITHMS, None
+    if name in BOXES:
+        problem, box = over_arms_and_box(BOXES[name](), sweep.arms, noise_std)
+        source, algorithms = "generated", methods.ALGORITHMS | OPTIMISERS
+    elif name == "generated":
         noise_std, lengthscale = demo.NOISE_STD, 3.0
         problem, source = problems.finite_arms(*demo.generate(sweep.arms), noise_std), "generated"
     elif name == "nas":
@@ -92,7 +126,30 @@ def load(sweep: Sweep) -> Setting:
         source = dataset.source
     common |= dict(noise_std=noise_std, regularization=noise_std**2, lengthscale=lengthscale)
     defaults = dict(width="code", ratio=2.0, epsilon=0.05) | common
-    return Setting(problem, source, methods.ALGORITHMS, defaults)
+    return Setting(problem, source, algorithms, defaults, box)
+
+
+def over_arms_and_box(
+    problem: boxes.BoxProblem, arms: int, noise_std: float
+) -> tuple[Any, boxes.BoxProblem]:
+    """The problem scaled to [0, 1], over uniform points of its box as arms, of which the last one
+    is the maximiser, and over the box. Both have the same optimum, so that their regrets can be
+    compared. The features of the arms have a standard deviation of about 1."""
+    lower, upper = np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)
+    unit = np.random.default_rng(0).uniform(size=(arms - 1, lower.size))
+    points = np.vstack([lower + unit * (upper - lower), problem.maximiser])
+    low = float(jax.vmap(problem.value)(jnp.asarray(points)).min())
+    function, scale = problem.function, float(problem.maximum) - low
+
+    def scaled(x: jax.Array) -> jax.Array:
+        return (function(x) - low) / scale
+
+    over_box = problem.replace(  # type: ignore[attr-defined]
+        maximum=jnp.ones(()), noise_std=noise_std, function=scaled
+    )
+    features = math.sqrt(12) * ((points - lower) / (upper - lower) - 0.5)
+    mean_reward = np.append(jax.vmap(scaled)(jnp.asarray(points[:-1])), 1.0)
+    return problems.finite_arms(features, mean_reward, noise_std), over_box
 
 
 def table(path: Path) -> datasets.Dataset:
@@ -178,9 +235,9 @@ def make(sweep: Sweep, setting: Setting) -> Any:
     return with_numbers(bandit, {})
 
 
-def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
-    """Everything that the runs of a sweep depend on, without the number of seeds, because more
-    seeds only add runs."""
+def configuration(sweep: Sweep, setting: Setting, algorithms: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that the runs of a sweep of these {name: algorithm} depend on, without the number
+    of seeds, because more seeds only add runs."""
     config: dict[str, Any] = dict(
         problem=sweep.problem,
         data=setting.source,
@@ -191,22 +248,38 @@ def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]
     )
     if sweep.kernel is not None:
         config |= dict(kernel=sweep.kernel)
-    config |= {f"default.{name}": value for name, value in numbers(bandit).items()}
+    if ":" in (sweep.kernel or ""):
+        # the user may change arrays and static fields, which are not among the numbers
+        kernel = next(a.kernel for a in algorithms.values() if hasattr(a, "kernel"))
+        config |= {f"kernel_fields.{name}": v for name, v in describe.describe(kernel).items()}
+    for algorithm, bandit in algorithms.items():
+        prefix = f"default.{algorithm}." if len(algorithms) > 1 else "default."
+        config |= {prefix + name: value for name, value in numbers(bandit).items()}
     config |= {f"grid.{name}": list(values) for name, values in sweep.grid.items()}
     config |= {f"random.{name}": list(ends) for name, ends in sweep.random.items()}
     return config | (dict(samples=sweep.samples) if sweep.random else {})
 
 
+def _named_leaves(bandit: Any) -> list[tuple[str, Any]]:
+    """Pairs (name, leaf) of the leaves of an algorithm. A name that several fields have, as in a
+    sum of kernels, is preceded by its path: kernel.left.lengthscale."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
+    paths = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    names = [path.rpartition(".")[2] for path in paths]
+    # the name of an element of a tuple is its number
+    is_unique = [names.count(name) == 1 and not name.isdigit() for name in names]
+    named = np.where(is_unique, names, paths).tolist()
+    return [(name, leaf) for name, (_, leaf) in zip(named, leaves, strict=True)]
+
+
 def numbers(bandit: Any) -> Row:
     """The scalar parameters of an algorithm and its kernel, by name. A sweep can vary them."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
-    return {path[-1].name: float(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+    return {name: float(leaf) for name, leaf in _named_leaves(bandit) if np.ndim(leaf) == 0}
 
 
 def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
     """The algorithm with other numbers, all as floats, so that all values share one compiled
     program. Raises ValueError for a number that the algorithm does not have."""
-    leaves, tree = jax.tree_util.tree_flatten_with_path(bandit)
     for name in values:
         if name not in numbers(bandit):
             raise ValueError(
@@ -214,16 +287,39 @@ def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
                 f" {', '.join(numbers(bandit))}."
             )
     new_leaves = [
-        float(values.get(path[-1].name, leaf)) if np.ndim(leaf) == 0 else leaf
-        for path, leaf in leaves
+        float(values.get(name, leaf)) if np.ndim(leaf) == 0 else leaf
+        for name, leaf in _named_leaves(bandit)
     ]
-    return jax.tree.unflatten(tree, new_leaves)
+    return jax.tree.unflatten(jax.tree.structure(bandit), new_leaves)
 
 
-def rows(sweep: Sweep, bandit: Any, dimension: int) -> list[Row]:
-    """All configurations: each random draw combined with the whole grid. Raises ValueError
-    for an empty sweep, and for numbers that `check` refuses."""
-    if not sweep.grid and not sweep.random:
+def parts(sweep: Sweep, algorithms: Sequence[Any]) -> list[Sweep]:
+    """The sweep of each of several algorithms, over those of the numbers that it has. Raises
+    ValueError for a number that none of them has."""
+    if len(algorithms) == 1:
+        return [sweep]
+    known = [numbers(algorithm).keys() for algorithm in algorithms]
+    for name in (*sweep.grid, *sweep.random):
+        if not any(name in names for names in known):
+            raise ValueError(
+                f"none of {sweep.algorithm} has a number called '{name}'; their numbers are:"
+                f" {', '.join(dict.fromkeys(itertools.chain(*known)))}."
+            )
+    return [
+        dataclasses.replace(
+            one,
+            grid={name: values for name, values in sweep.grid.items() if name in names},
+            random={name: ends for name, ends in sweep.random.items() if name in names},
+        )
+        for one, names in zip(sweep.each(), known, strict=True)
+    ]
+
+
+def rows(sweep: Sweep, bandit: Any, domain: Any, is_alone: bool = True) -> list[Row]:
+    """All configurations of an algorithm: each random draw combined with the whole grid. Raises
+    ValueError for numbers that `check` refuses, and for an empty sweep of an algorithm that is
+    alone."""
+    if is_alone and not sweep.grid and not sweep.random:
         raise ValueError(
             f"the sweep is empty: give values, such as --grid {next(iter(numbers(bandit)))} 1 2 3."
             f" The numbers of {sweep.algorithm} are: {', '.join(numbers(bandit))}."
@@ -237,7 +333,7 @@ def rows(sweep: Sweep, bandit: Any, dimension: int) -> list[Row]:
     points = [dict(zip(sweep.grid, values, strict=True)) for values in products]
     combinations = [draw | point for draw in draws(sweep.random, sweep.samples) for point in points]
     for row in combinations:
-        check(bandit, row, dimension)
+        check(bandit, row, domain, sweep.horizon)
     return combinations
 
 
@@ -256,15 +352,17 @@ def draws(ranges: Mapping[str, Sequence[float]], samples: int) -> list[Row]:
     ]
 
 
-def check(bandit: Any, row: Row, dimension: int) -> None:
-    """If the algorithm refuses the numbers of `row` on arms of `dimension` features, raises a
-    ValueError that names them."""
+def check(bandit: Any, row: Row, domain: Any, horizon: int) -> None:
+    """If the algorithm refuses the numbers of `row` on the domain, raises a ValueError that names
+    them. Of many arms two are enough."""
     if row.get("lengthscale", 1.0) <= 0 or not all(map(math.isfinite, row.values())):
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
-    two_arms = Arms(jnp.stack([jnp.zeros(dimension), jnp.ones(dimension)]))
+    if isinstance(domain, Arms):
+        dimension = domain.features.shape[1]
+        domain = Arms(jnp.stack([jnp.zeros(dimension), jnp.ones(dimension)]))
     try:
         with warnings.catch_warnings():  # the warnings concern these two arms only
             warnings.simplefilter("ignore")
-            with_numbers(bandit, row).init(two_arms, jax.random.key(0))
+            with_numbers(bandit, row).init(domain, jax.random.key(0), horizon=horizon)
     except ValueError as error:
         raise ValueError(f"the configuration {row} cannot be run: {error}") from error

@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from jsketch.suggest.tables import main as command
-from jsketch.suggest.tables.candidates import PREDICTED_COLUMNS
-from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables import outputs as command
+from jsketch.suggest.tables.options import PREDICTED_COLUMNS, parse
 
 A = 60  # candidates
 

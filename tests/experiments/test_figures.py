@@ -1,6 +1,7 @@
 """Figures of the papers: their form, and verdicts that the saved runs and verdicts.toml share."""
 
 import importlib
+import re
 import shutil
 
 import numpy as np
@@ -81,6 +82,19 @@ PAGES = {
 @pytest.mark.parametrize(("name", "entry"), ENTRIES.items(), ids=ENTRIES)
 def test_the_page_of_the_paper_has_the_verdict(name, entry):
     assert f"| {entry['claim']} | {entry['verdict']} |" in PAGES[name.split(".")[0]]
+
+
+README = common.Path(common.__file__).parents[1].joinpath("README.md").read_text()
+FOLDERS = {common.paper_of(figure): figure.__name__.split(".")[1] for figure in FIGURES.values()}
+
+
+@pytest.mark.parametrize("paper", common.verdicts())
+def test_the_readme_counts_the_verdicts(paper):
+    pattern = rf"\(experiments/{FOLDERS[paper]}/README.md\) \| (\d+) \| (\d+) \| (\d+) \|"
+    [counts] = re.findall(pattern, README)
+    found = [entry["verdict"] for entry in common.verdicts()[paper].values()]
+    words = (common.CONFIRMED, common.DIFFERS, common.UNDECIDED)
+    assert [int(number) for number in counts] == [found.count(word) for word in words]
 
 
 def write_runs(folder, metric, values, t=(1, 10)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import common
-from experiments.go_ucb_2023 import fig2_functions, fig3_4_5_tuning, rate
+from experiments.go_ucb_2023 import fig2_functions, fig3_4_5_tuning, own_model, rate
 from experiments.results import store, tidy
 
 F1 = fig2_functions.FUNCTIONS["f1"]
@@ -70,6 +70,41 @@ def test_implementations_that_disagree_or_were_not_run_leave_a_claim_undecided()
     for name in cases:
         word, numbers = common.agreed({name: cases[name], "other": missing})
         assert word == common.UNDECIDED and "Not run: made up" in numbers
+
+
+def test_claims_on_methods_that_were_not_run_are_undecided(tmp_path):
+    """The folders of a quick run have two methods on f1."""
+    rng = np.random.default_rng(0)
+    for folder in fig2_functions.RUNS:
+        regrets = dict(uniform=rng.random((2, STEPS)), go_ucb_printed=rng.random((2, STEPS)))
+        write_f1(tmp_path / folder, regrets)
+    for check in fig2_functions.CHECKS:
+        word, numbers = common.judge(check, tmp_path)
+        assert word == common.UNDECIDED, numbers
+    numbers = common.judge(fig2_functions.go_ucb_leads, tmp_path).numbers
+    assert "Not run: runs of turbo" in numbers
+
+
+def test_tables_of_laws_have_paired_differences_and_shares_of_parameters(tmp_path):
+    """Two seeds with 4 and 2 identified of 5 parameters, of which 3 and 2 intervals hold."""
+    t = np.arange(1, 11)
+    final = [dict(held=3, identified=4, held_any=4), dict(held=2, identified=2, held_any=5)]
+    runs = []
+    for seed, values in enumerate(final):
+        curves = dict(t=t, regret_ratio=np.full(10, 0.2 + seed), simple_regret=np.zeros(10))
+        values |= dict(parameters=5, misfit_5=False, misfit_10=seed == 1, noise_ratio=1.5)
+        numbers = {name: np.array(value) for name, value in values.items()}
+        runs.append(tidy.Run(dict(problem="hill", algorithm="model"), seed, curves | numbers))
+        curves = curves | dict(regret_ratio=np.full(10, 1.0 + seed))
+        runs.append(tidy.Run(dict(problem="hill", algorithm="uniform"), seed, curves))
+    tidy.write(tmp_path, runs, "made up", "made up")
+    store.write_json(tmp_path / tidy.PROVENANCE, {})
+    own_model.draw(tmp_path)
+    assert (tmp_path / "regret.png").exists()
+    regrets = (tmp_path / "regret.csv").read_text().splitlines()
+    assert "hill,regret_ratio,10,uniform,1.500,-0.800 ± 0.000" in regrets
+    intervals = (tmp_path / "intervals.csv").read_text().splitlines()[1]
+    assert intervals == "hill,0.600,0.833,0.900,0.000,0.500,1.500"
 
 
 def test_rows_as_a_triangular_factor_give_the_estimate_of_all_rows():

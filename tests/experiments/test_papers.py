@@ -82,7 +82,7 @@ def test_saved_curves_are_nan_after_the_last_evaluation():
     numbers = np.arange(horizon)
     trace = loops.Trace(
         arm=np.where(numbers < end, numbers % 7, -1).astype(np.int32),
-        **{n: np.where(numbers < end, 0.5, np.nan) for n in ("reward", "regret", "width")},
+        **{n: np.where(numbers < end, 0.5, np.nan) for n in ("y", "regret", "width")},
         **{n: numbers.astype(np.int32) for n in ("round", "batch_size", "dictionary_size")},
     )
     arrays = bandit_runs.saved_arrays(trace, jnp.linspace(0.0, 1.0, 7))

@@ -22,7 +22,7 @@ from jsketch.suggest import library as suggest_library
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import inputs, messages, pictures
-from jsketch.suggest.tables import main as command
+from jsketch.suggest.tables import outputs as command
 from jsketch.suggest.tables.options import parse
 
 ROOT = Path(__file__).parents[2]

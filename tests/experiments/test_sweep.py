@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from rows import check_refusals
 
-from experiments import cli
+from experiments import cli, common
 from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
-from experiments.results import tidy
+from experiments.results import summaries, tidy
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
@@ -232,7 +232,8 @@ def test_a_vmapped_run_without_a_query_is_no_result(tmp_path):
     options = Sweep(out=tmp_path, grid=dict(a=(1.0, 2.0)), strategy="vmap", **TINY)
     setting = settings.load(options)
     bandits = [Ending(a=1.0), Ending(a=2.0)]
-    job = execution.Job(bandits, setting.problem, 30, tmp_path, "commit")
+    arms = setting.problem
+    job = execution.Job(bandits, [arms, arms], arms.mean_reward, 30, tmp_path, "commit")
     tasks = [execution.Task(0, 0), execution.Task(1, 0)]
     bar = cli.Lines(60, 0, "evaluations", None)
     with pytest.raises(ValueError, match="stopped after 3 of 30 evaluations: .* empty query"):
@@ -255,7 +256,52 @@ def test_the_table_for_latex_has_labels_and_errors(finished_sweep):
         assert abs(float(number) - row["regret_ratio"]) <= row["ci95"] / 10
     cases = [(0.08943, 0.00121), (12.0, 3.4), (1234.5, 120.0), (0.5, float("nan")), (0.5, 0.0)]
     texts = [r"$0.0894 \pm 0.0012$", r"$12.0 \pm 3.4$", r"$1234 \pm 120$", "0.5", "0.5"]
-    assert [sweep.with_error(*case) for case in cases] == texts
+    assert [summaries.with_error(*case, latex=True) for case in cases] == texts
+    plain = [text.strip("$").replace(r"\pm", "±") for text in texts]
+    assert [summaries.with_error(*case) for case in cases] == plain
+
+
+def test_one_sweep_has_algorithms_over_arms_and_over_a_box(tmp_path):
+    """BBKB over 30 points of Branin's box, and GP-EI over the box: one command, one table, and one
+    optimum, which is the maximum of the box."""
+    arguments = "--problem branin --algorithm bbkb_global,gp_ei --grid ratio 1.5 3 --arms 30"
+    arguments += f" --horizon 12 --seeds 2 --out {tmp_path / 'map'}"
+    options = sweep.parse(arguments.split())
+    table = sweep.run(options)
+    assert sorted(table["algorithm"]) == ["bbkb_global", "bbkb_global", "gp_ei"]
+    by_name = table.set_index("algorithm")
+    assert sorted(by_name.loc["bbkb_global", "ratio"]) == [1.5, 3.0]
+    assert np.isnan(by_name.loc["gp_ei", ["ratio", "dictionary_size"]].astype(float)).all()
+    assert table["regret_ratio"].between(0, 2).all() and table["ci95"].gt(0).all()
+    curves, summary, _ = tidy.load(options.out)
+    assert len(summary) == 3 * 2 and not summary["failed"].any()
+    ratio = curves[curves["metric"] == "regret_ratio"]
+    counts = ratio.groupby("algorithm", observed=True)["seed"].nunique()
+    assert counts.to_dict() == dict(bbkb_global=2, gp_ei=2)
+    lines = sweep.latex(table).splitlines()
+    assert lines[2].startswith(r"algorithm & ratio & $R_T / R_T^{\mathrm{unif}}$ & batches")
+    [line] = [line for line in lines if line.startswith("GP-EI & -- & $")]
+    assert r"\pm" in line and " & -- & " in line.split("$")[2]  # inducing points
+    data = common.load(options.out)
+    assert dict(data.sizes)["setting"] == 3 and data.regret_ratio.notnull().all()
+    files = {path.name for path in options.out.glob("*.png")}
+    assert files == {"bbkb_global_regret_ratio_ratio.png"}
+    vmapped = dataclasses.replace(options, out=tmp_path / "vmap", strategy="vmap", chunk=3)
+    sweep.run(vmapped)
+    assert_same_rows(options.out, vmapped.out, check_exact=False, rtol=1e-9)
+
+
+def test_numbers_that_no_algorithm_has_are_refused(tmp_path):
+    options = Sweep(out=tmp_path, problem="branin", arms=30, algorithm="bbkb_global,gp_ei")
+    rows = [
+        (dict(grid=dict(epsilon=(0.1,))), "none of bbkb_global,gp_ei has .* 'epsilon'; their num"),
+        (dict(algorithm="gp_ei,gp_ei", grid=dict(margin=(0.1,))), "needs distinct names"),
+        (dict(algorithm="gp_ei", problem="generated"), "there is no algorithm 'gp_ei' for generat"),
+        (dict(algorithm="gp_ei", grid=dict(margin=(-1.0,))), r"\{'margin': -1.0\} cannot be run"),
+    ]
+    replaced = ((dataclasses.replace(options, **changes), words) for changes, words in rows)
+    check_refusals((partial(sweep.run, wrong), words) for wrong, words in replaced)
+    assert not list(tmp_path.rglob("*"))
 
 
 OWN_KERNELS = """
@@ -269,6 +315,7 @@ def scaled(lengthscale):
     return kernels.Scaled(kernels.Matern(lengthscale, nu=1.5), 2.0)
 
 fixed = kernels.Gaussian(7.0)
+both = fixed + 0.1 * kernels.Matern(2.0, nu=1.5)
 number = 3
 
 @struct.dataclass
@@ -295,6 +342,24 @@ def test_a_kernel_of_the_user_can_be_swept(tmp_path, monkeypatch, capsys):
     assert {"lengthscale": lengthscale, "tilt": 0.5}.items() <= settings.numbers(mine).items()
     assert scaled.kernel == kernels.Scaled(kernels.Matern(lengthscale, nu=1.5), 2.0)
     assert settings.numbers(fixed)["lengthscale"] == 7.0
+    # numbers of the same name have their paths
+    both = make("both")
+    paths = {"kernel.left.lengthscale": 7.0, "kernel.right.kernel.lengthscale": 2.0}
+    assert {**paths, "variance": 0.1}.items() <= settings.numbers(both).items()
+    changed = settings.with_numbers(both, {"kernel.left.lengthscale": 5.0}).kernel
+    assert changed == kernels.Gaussian(5.0) + 0.1 * kernels.Matern(2.0, nu=1.5)
+    with pytest.raises(ValueError, match="no number called 'lengthscale'; its .* kernel.left.len"):
+        settings.with_numbers(both, {"lengthscale": 5.0})
+    # the configuration of the runs has static fields and arrays, too
+    own = dataclasses.replace(options, kernel="own_kernels:both")
+    smoother = both.kernel.replace(right=0.1 * kernels.Matern(2.0))
+    ard = both.kernel.replace(left=kernels.Gaussian(np.array([7.0, 1.0])))
+    configs = [
+        settings.configuration(own, setting, dict(bbkb_global=both.replace(kernel=kernel)))
+        for kernel in (both.kernel, smoother, ard, ard.replace(left=kernels.Gaussian(np.ones(2))))
+    ]
+    assert all(one != other for one, other in itertools.combinations(configs, 2))
+    json.dumps(configs)
     rows = [
         ("Yours", "no kernel own_kernels:Yours: module 'own_kernels' has no attribute 'Yours'"),
         ("number", "own_kernels:number makes no kernel: 3 is not a callable object"),

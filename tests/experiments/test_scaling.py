@@ -1,0 +1,40 @@
+"""The benchmark of time and memory against T, A and m."""
+
+import argparse
+import json
+
+import pytest
+
+from experiments.bench import scaling
+
+ROW = dict(compile_seconds=1.0, rounds=3, regret_ratio=0.5, peak_gigabytes=0.5)
+
+
+def power_law(method, exponent, values=(10, 100, 1_000, 10_000)):
+    """Rows whose seconds are a power of x, but for the smallest, which takes longer."""
+    rows = [ROW | dict(method=method, x=x, inducing_points=x, seconds=x**exponent) for x in values]
+    rows[0]["seconds"] *= 50
+    return rows
+
+
+def test_exponents_are_those_of_the_largest_two_decades():
+    rows = power_law("g = 0.25", 1.1) + power_law("every batch", 0.5) + power_law("one", 1, [10])
+    found = scaling.exponents(scaling.AXES["horizon"], rows)
+    assert found == pytest.approx({"g = 0.25": 1.1, "every batch": 0.5})
+
+
+def test_the_picture_has_a_column_for_each_axis(tmp_path):
+    names = ["horizon", "sketch"]
+    measured = {name: power_law("g = 0.25", 1.0) + power_law(scaling.AUTHORS, 2) for name in names}
+    axes = scaling.AXES
+    measured["exponents"] = {n: scaling.exponents(axes[n], measured[n]) for n in names}
+    scaling.draw(measured, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
+
+
+def test_a_run_among_generated_arms_is_measured():
+    point = json.dumps(["arms", 120, "g = 0.25"])
+    row = scaling.measure(argparse.Namespace(point=point, small=True, data_dir=None))
+    assert row["x"] == 120 and row["method"] == "g = 0.25"
+    assert 0 < row["inducing_points"] <= 20 and row["rounds"] <= 20
+    assert row["seconds"] > 0 and row["peak_gigabytes"] > 0.05
