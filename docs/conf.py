@@ -66,7 +66,8 @@ autodoc_class_signature = "mixed"
 autosummary_generate = False
 # the reference is built without this extra
 autodoc_mock_imports = ["optuna"]
-autodoc_default_options = {"exclude-members": "replace"}
+# scikit-learn adds the second method to each regressor
+autodoc_default_options = {"exclude-members": "replace, set_score_request"}
 # names between backticks in docstrings are links
 default_role = "py:obj"
 suppress_warnings = ["myst.header", "autosummary.import_cycle"]

@@ -24,7 +24,7 @@ the arms are an argument of every method. The names of this package:
     loops               all loops and their results
     struct              dataclasses that jit accepts, for new kernels and algorithms
 
-Modules are imported when they are first used. Four more packages:
+Modules, and JAX with them, are imported when they are first used. Four more packages:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods newer than the papers; their interfaces may change
@@ -54,10 +54,9 @@ Computations have the dtype of the arms, and the library does not change the con
 the experiments run in float64.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jsketch import checks as checks  # for all constructors
+from jsketch import lazy
 
 if TYPE_CHECKING:
     from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch, struct
@@ -104,8 +103,6 @@ __all__ = [
     "struct",
 ]
 
-
-# {name: its module}, imported when the name is first used, because a script needs few of them
 _MODULES = {
     **dict.fromkeys(("Arms", "Box", "Info", "Query"), "types"),
     **dict.fromkeys(("maximize", "minimize"), "suggest.tuning"),
@@ -116,16 +113,6 @@ _MODULES = {
     "Space": "box",
 }
 _PACKAGES = {name for name in __all__ if name not in _MODULES}
-_PACKAGES |= {"adapters", "contrib", "scale", "suggest"}
+_PACKAGES |= {"adapters", "contrib", "core", "numerics", "results", "scale", "suggest", "types"}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"jsketch.{name}")
-    if name in _MODULES:
-        return getattr(import_module(f"jsketch.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+__getattr__, __dir__ = lazy.attach(__name__, _MODULES, _PACKAGES)

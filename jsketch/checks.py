@@ -17,7 +17,7 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices, numerics
 from jsketch.components import KERNEL, Component
-from jsketch.struct import Range, checks_constructors, numbers_in_dtype
+from jsketch.struct import Range, numbers_in_dtype
 from jsketch.types import Arms, Box, PRNGKey, Query, is_traced, table_of_numbers
 from jsketch.warn import warn
 
@@ -95,34 +95,10 @@ def choice(choices: tuple[Any, ...], **values: Any) -> None:
 BOOLEANS = (True, False)
 boolean = partial(choice, BOOLEANS)
 
-# a kernel that is not a pytree, or of another library, as a kernel of jsketch
-WRAPPED_KERNEL = """
-
-    @jsketch.struct.dataclass
-    class Wrapped:
-        kernel: Any
-
-        def gram(self, x, y):
-            return {gram}
-
-        def diag(self, x):
-            return {diag}
-"""
-
 
 def is_kernel(value: Any) -> bool:
     """Whether the value has the methods of a kernel; a class has none."""
     return not isinstance(value, type) and hasattr(value, "gram") and hasattr(value, "diag")
-
-
-def _advice_on_kernel(value: Any) -> str:
-    """How a kernel of tinygp or GPJax becomes a kernel of this library; "" for other values."""
-    gram, diag = "self.kernel(x, y)", "self.kernel(x)"  # tinygp
-    if hasattr(value, "cross_covariance"):  # GPJax
-        gram, diag = "self.kernel.cross_covariance(x, y)", "jax.vmap(self.kernel)(x, x)"
-    elif not (callable(value) and hasattr(value, "evaluate")):
-        return ""
-    return f" This class makes a kernel of it:{WRAPPED_KERNEL.format(gram=gram, diag=diag)}"
 
 
 def component(name: str, kind: Component, value: Any, pytree: bool = False) -> None:
@@ -132,17 +108,22 @@ def component(name: str, kind: Component, value: Any, pytree: bool = False) -> N
     is_complete &= all(callable(getattr(value, method, None)) for method in kind.methods)
     if isinstance(value, type) or not is_complete:
         label = "kernel" if kind is KERNEL else name
-        advice = _advice_on_kernel(value) if kind is KERNEL else ""
-        raise ValueError(f"{label} must be {kind.description}; {value!r} was given.{advice}")
+        raise ValueError(f"{label} must be {kind.description}; {value!r} was given.")
     if (pytree or kind is KERNEL) and jax.tree_util.all_leaves([value]):
         raise ValueError(
             f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
             " with @jsketch.struct.dataclass, and declare its fields below the class line, such as"
             " `lengthscale: float`."
         )
+    for path, leaf in jax.tree_util.tree_leaves_with_path(value) if kind is KERNEL else ():
+        if isinstance(leaf, str) or callable(leaf):
+            field = jax.tree_util.keystr(path, simple=True, separator=".")
+            raise ValueError(
+                f"{field} of {name}, {leaf!r}, is a leaf that jit does not accept: declare it with"
+                " struct.field(pytree_node=False)."
+            )
 
 
-@checks_constructors
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
     are valid. A static field is declared with its range or its choices (`struct.size`,
@@ -286,23 +267,30 @@ def function_of(name: str, function: Any, arguments: str) -> None:
         raise ValueError(f"{name} must be a function of ({arguments}); {cause}.") from error
 
 
+# JAX raises them where a function needs the values of its arguments
+VALUES_NEEDED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
 def traced_result(name: str, function: Any, *arguments: Any) -> Any:
     """The shapes and dtypes of function(*arguments), which is traced but not compiled. Raises
     ValueError if the function needs the values of its arguments, in a Python `if` for example."""
-    values_needed = (
-        jax.errors.ConcretizationTypeError,
-        jax.errors.TracerArrayConversionError,
-        jax.errors.TracerIntegerConversionError,
-    )
     try:
         return jax.eval_shape(function, *arguments)
-    except values_needed as error:
-        cause = str(error).split("\n")[0]
-        raise ValueError(
-            f"{name} must be a function that jit accepts, without a Python `if`, float(...) or"
-            " NumPy function of its arguments: use jnp.where or lax.cond for an `if`, and"
-            f" jax.numpy for NumPy. JAX reports: {cause}"
-        ) from error
+    except VALUES_NEEDED as error:
+        raise _not_traced(name, error) from error
+
+
+def _not_traced(name: str, error: Exception) -> ValueError:
+    cause = str(error).split("\n")[0]
+    return ValueError(
+        f"{name} must be a function that jit accepts, without a Python `if`, float(...) or NumPy"
+        " function of its arguments: use jnp.where or lax.cond for an `if`, and jax.numpy for"
+        f" NumPy. JAX reports: {cause}"
+    )
 
 
 def objective(function: Any, *arguments: Any) -> None:
@@ -334,7 +322,15 @@ def arms(domain: Any) -> Arms:
         raise ValueError(f"arms are given as Arms(features), features [A, d]; {cause}.")
     if domain.sharding is not None or is_traced(domain.features):
         return domain  # arms that `scale.place` has checked, or whose values are not known
-    return Arms(jnp.asarray(arm_features(domain.features)))
+    features, left_out = jnp.asarray(arm_features(domain.features)), domain.left_out
+    if left_out is not None:
+        shape, dtype = jnp.shape(left_out), jax.dtypes.result_type(left_out)
+        if shape != features.shape[:1] or dtype != jnp.bool_:
+            raise ValueError(
+                f"left_out is a mask of the arms, [A] bool; its shape is {shape}, and its dtype"
+                f" {dtype}."
+            )
+    return Arms(features, left_out=left_out)
 
 
 def arm_features(features: Any, warns: bool = True) -> Any:
@@ -647,14 +643,13 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             # a NumPy sample, because every new number of arms is compiled again
             x, rows = np.asarray(x)[indices], np.arange(GRAM_ARMS, dtype=np.int32)
         try:
-            try:
-                # as one program: compiling the operations one by one takes a third of a second
-                gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
-                    numbers_in_dtype(kernel, x.dtype), rows, x, n_points
-                )
-            except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                gram, rounding = _gram_and_rounding(kernel, rows, x, n_points)
+            # as one program: compiling the operations one by one takes a third of a second
+            gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
+                numbers_in_dtype(kernel, x.dtype), rows, x, n_points
+            )
             gram = np.asarray(gram, float)
+        except VALUES_NEEDED as error:
+            raise _not_traced("the kernel's gram", error) from error
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"

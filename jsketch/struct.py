@@ -24,6 +24,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import jax
@@ -81,7 +82,8 @@ class Range(NamedTuple):
         if math.isfinite(self.upper):
             word = "at most" if self.upper in self.included else "below"
             bounds.append(f"{word} {self.upper:g}")
-        kind = "an integer of" if self.is_integer else "a finite number"
+        kind = "a number" if math.inf in self.included else "a finite number"
+        kind = "an integer of" if self.is_integer else kind
         separator = ", " if bounds and bounds[0].startswith("at least") else " "
         return kind + (" " if self.is_integer else separator) + " and ".join(bounds)
 
@@ -210,19 +212,8 @@ class Settings:
     kernel, without the attributes that it needs."""
 
     def __post_init__(self) -> None:
-        for check in _CONSTRUCTOR_CHECKS:
-            check(self)
-
-
-# `jsketch.checks`, which imports this module, registers its check here
-_CONSTRUCTOR_CHECKS: list[Callable[[Any], None]] = []
-
-
-def checks_constructors(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A decorator of a function that raises ValueError for invalid `Settings`: their constructors
-    call it."""
-    _CONSTRUCTOR_CHECKS.append(check)
-    return check
+        # imported at the call, because `jsketch.checks` imports this module
+        import_module("jsketch.checks").constructor_arguments(self)
 
 
 def _register_pytree(cls: type, node_fields: list[str], static_fields: list[str]) -> None:

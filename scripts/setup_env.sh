@@ -1,7 +1,8 @@
 # Sourced by the other scripts: prints their help for -h and --help, which needs no environment.
 # Otherwise makes .venv in the repository root, installs jsketch and its tools there unless they are
 # up to date, and sets PYTHON to its interpreter. JSKETCH_PYTHON is the Python (3.11 or newer) that
-# makes .venv; the default is the first suitable one below.
+# makes .venv; the default is the first suitable one below. JSKETCH_VENV is another name for the
+# folder .venv.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # the texts are those of the commands (tests/whole/test_help.py)
@@ -11,7 +12,8 @@ for argument in "$@"; do
         exit 0
     fi
 done
-VENV="$ROOT/.venv"
+VENV_NAME="${JSKETCH_VENV:-.venv}"
+VENV="$ROOT/$VENV_NAME"
 PYTHON="$VENV/bin/python"
 # Python imports nothing from the folder in which a command is started, because a pandas.py beside a
 # table of data must not run.
@@ -50,15 +52,15 @@ up_to_date() {
         [ "$(stamp_of "$PYTHON" 2>/dev/null)" = "$(cat "$VENV/jsketch-stamp")" ]
 }
 
-# Waits until no other call makes .venv. The lock is that of the open file with the descriptor 9, so
+# Waits until no other call makes the environment. The lock is that of the open file with the descriptor 9, so
 # that it lasts as long as the shell holds the descriptor, and ends with the shell.
 lock_env() {
-    "$1" - <<'PY'
+    "$1" - "$VENV_NAME" <<'PY'
 import fcntl, sys
 try:
     fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:
-    print("Another call is making .venv; this one waits for it.", file=sys.stderr, flush=True)
+    print(f"Another call is making {sys.argv[1]}; this one waits for it.", file=sys.stderr, flush=True)
     fcntl.flock(9, fcntl.LOCK_EX)
 except OSError:
     pass  # a file system without locks
@@ -69,7 +71,7 @@ PY
 setup_env() {
     if up_to_date; then return 0; fi
     if [ -L "$VENV" ]; then
-        echo ".venv is a link to an environment that is not up to date or belongs to another folder:" \
+        echo "$VENV_NAME is a link to an environment that is not up to date or belongs to another folder:" \
             "remove the link, and run this again." >&2
         return 1
     fi
@@ -83,7 +85,7 @@ setup_env() {
     fi
     lock_env "$base" || return 1
     if up_to_date; then return 0; fi
-    echo "The first call makes an environment in .venv with $("$base" --version 2>&1)." \
+    echo "The first call makes an environment in $VENV_NAME with $("$base" --version 2>&1)." \
         "It installs JAX and the tools of the experiments, tests and documentation:" \
         "1.7 GB of disk, and a minute or two, once ..."
     # an environment without a stamp may be the user's: its packages stay
@@ -91,20 +93,20 @@ setup_env() {
     if [ -f "$VENV/jsketch-stamp" ]; then clear=--clear; fi
     rm -f "$VENV/jsketch-stamp"
     if ! "$base" -m venv $clear "$VENV" </dev/null; then
-        echo "Could not make the virtual environment .venv; the reason is printed above." >&2
+        echo "Could not make the virtual environment $VENV_NAME; the reason is printed above." >&2
         return 1
     fi
     # pip would write byte code on one core; compileall below uses all cores
     if ! "$PYTHON" -m pip install --quiet --no-input --disable-pip-version-check --no-compile \
         --editable "$ROOT[test]" </dev/null; then
-        echo "Installing jsketch into .venv failed; pip's reason is printed above." \
+        echo "Installing jsketch into $VENV_NAME failed; pip's reason is printed above." \
             "With no network, make the packages of pyproject.toml available to pip and run this again." >&2
         return 1
     fi
     # files that this version of Python cannot compile are skipped, as by pip
     "$PYTHON" -m compileall -q -j 0 "$VENV"/lib/python*/site-packages </dev/null >/dev/null 2>&1 || true
     if ! stamp_of "$PYTHON" >"$VENV/jsketch-stamp"; then
-        echo "Could not write into .venv; the reason is printed above." >&2
+        echo "Could not write into $VENV_NAME; the reason is printed above." >&2
         return 1
     fi
     echo "The environment is ready."

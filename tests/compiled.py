@@ -1,6 +1,8 @@
-"""Compiles with XLA's default flags in a session whose flags make compilation fast."""
+"""Compiles with XLA's default flags in a session whose flags make compilation fast, and limits the
+size of a folder of compiled programs."""
 
 import os
+from pathlib import Path
 
 import jax
 
@@ -19,3 +21,20 @@ def default_flags_jit(function, **options):
     flags = os.environ.get("XLA_FLAGS", "") if use_defaults else ""
     defaults = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
     return jax.jit(function, compiler_options=defaults, **options)
+
+
+def trim(folder: Path, limit: float) -> None:
+    """Removes those files of a folder and its subfolders that were read longest ago, until the
+    others have at most `limit` bytes together. Other sessions may write and remove files meanwhile.
+    """
+    files = []
+    for path in folder.rglob("*"):
+        try:
+            files.append((path.stat().st_atime, path.stat().st_size, path))
+        except FileNotFoundError:
+            continue
+    for _, size, path in sorted(files, reverse=True):
+        if path.is_file():
+            limit -= size
+            if limit < 0:
+                path.unlink(missing_ok=True)

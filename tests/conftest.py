@@ -1,6 +1,7 @@
 """Configures JAX: 64-bit floats (unless JAX_ENABLE_X64=0, as in the float32 pass), no implicit
 promotion of dtypes or ranks, and flags with which programs compile fast."""
 
+import gc
 import os
 import sys
 import time
@@ -13,22 +14,32 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
+import jaxlib
+import platformdirs
 import pytest
+from compiled import trim
 
 jax.config.update("jax_enable_x64", os.environ.get("JAX_ENABLE_X64", "1") != "0")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # recording the Python lines of every operation takes a twentieth of the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
-# JAX saves compiled programs for the next session. Each worker has its own folder, so that none
-# reads a file while another one writes it. With JSKETCH_KEEP=0 no program is saved, and a session
-# takes a twentieth less time
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", os.environ.get("JSKETCH_SESSION", "alone"))
-FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
-if os.environ.get("JSKETCH_KEEP") != "0":
-    jax.config.update("jax_compilation_cache_dir", str(FOLDER))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+# tracing makes many objects that live long: with Python's defaults, searching them for garbage
+# takes a tenth of the time
+gc.set_threshold(10_000, 20, 20)
+# JAX saves compiled programs outside of the clone, from where later sessions load them. Its keys
+# contain the program, the flags and the version; it ignores a file that cannot be read, such as one
+# that another process is writing. JSKETCH_CACHE is another folder; if it is empty, no program is
+# saved
+MAX_CACHE = 1_500_000_000  # bytes, of all versions
+CACHE = os.environ.get("JSKETCH_CACHE", platformdirs.user_cache_dir("jsketch"))
+if CACHE:
+    programs = Path(CACHE, "tests")
+    jax.config.update("jax_compilation_cache_dir", str(programs / jaxlib.__version__))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        trim(programs, MAX_CACHE)
 
 # Linux aborts a process with more than 65,530 memory maps. Compiled programs hold them, a thousand
 # or two for each test. Counting them takes 50 ms. A worker with MAX_MAPS maps uses 6 GB of memory
@@ -43,6 +54,10 @@ def pytest_collection_modifyitems(items):
     if jax.config.jax_enable_x64:
         marks = [(item, item.get_closest_marker("float32")) for item in items]
         items[:] = [i for i, m in marks if "slow" in i.keywords or not (m and m.kwargs)]
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what is imported stays, and is not searched
 
 
 @pytest.fixture(autouse=True)

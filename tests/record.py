@@ -31,10 +31,10 @@ def run_all_cases():
     for name, bandit in cases.CASES.items():
         for seed in range(2):
             trace = run(bandit, jax.random.key(seed)).trace
-            yield f"bandits/{name}/{seed}", (trace.arm, trace.reward, trace.batch_size)
+            yield f"bandits/{name}/{seed}", (trace.arm, trace.y, trace.batch_size)
     for name, optimiser in (cases.OPTIMISERS | {"go_ucb_default": LocalGOUCB(initial=6)}).items():
         box_run = loops.run(optimiser, problems.boxes.branin(), key, horizon=12)
-        yield f"boxes/{name}", (box_run.x, box_run.y)
+        yield f"boxes/{name}", (box_run.trace.x, box_run.trace.y)
     for name, forecaster in CASES.items():
         forecasts, _ = loops.prequential(forecaster, examples(), KEY)
         yield f"online/{name}", (forecasts.prediction,)

@@ -24,18 +24,23 @@
     adapters         `suggest` with the interfaces of Optuna and scikit-optimize
     tables           the command `jsketch-suggest`, which needs the extra `tables`
 
-A module imports only modules above it.
+A module imports only modules above it. Modules are imported when they are first used.
 """
 
-from jsketch.suggest import acquisitions, residues, stopping
-from jsketch.suggest.batch import Scores, Suggestion, suggest
-from jsketch.suggest.campaigns import Campaigns, join_campaigns
-from jsketch.suggest.data import Library, library
-from jsketch.suggest.discrete import MinMax, Tanimoto, pack_bits
-from jsketch.suggest.mixed import Columns, Mixed
-from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
-from jsketch.suggest.prediction import Prediction, predict
-from jsketch.suggest.tuning import maximize, minimize
+from typing import TYPE_CHECKING
+
+from jsketch import lazy
+
+if TYPE_CHECKING:
+    from jsketch.suggest import acquisitions, residues, stopping
+    from jsketch.suggest.batch import Scores, Suggestion, suggest
+    from jsketch.suggest.campaigns import Campaigns, join_campaigns
+    from jsketch.suggest.data import Library, library
+    from jsketch.suggest.discrete import MinMax, Tanimoto, pack_bits
+    from jsketch.suggest.mixed import Columns, Mixed
+    from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
+    from jsketch.suggest.prediction import Prediction, predict
+    from jsketch.suggest.tuning import maximize, minimize
 
 __all__ = [
     "Campaigns",
@@ -62,3 +67,18 @@ __all__ = [
     "stopping",
     "suggest",
 ]
+
+_MODULES = {
+    **dict.fromkeys(("Scores", "Suggestion", "suggest"), "batch"),
+    **dict.fromkeys(("Campaigns", "join_campaigns"), "campaigns"),
+    **dict.fromkeys(("Library", "library"), "data"),
+    **dict.fromkeys(("MinMax", "Tanimoto", "pack_bits"), "discrete"),
+    **dict.fromkeys(("Columns", "Mixed"), "mixed"),
+    **dict.fromkeys(("LeftOut", "Model", "fit", "leave_one_out"), "model"),
+    **dict.fromkeys(("Prediction", "predict"), "prediction"),
+    **dict.fromkeys(("maximize", "minimize"), "tuning"),
+}
+
+__getattr__, __dir__ = lazy.attach(
+    __name__, _MODULES, {"acquisitions", "adapters", "residues", "stopping"}
+)

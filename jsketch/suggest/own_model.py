@@ -13,12 +13,18 @@ import numpy as np
 from jax import Array
 
 from jsketch.box import Estimate, ModelGOUCB, Parametric
+from jsketch.box.go_ucb.own_model import warn_of_misfit
 from jsketch.box.space import SIDE, Integer, Real, Space
 from jsketch.suggest.proposals import SpaceDomain
 from jsketch.types import Box, BoxQuery
+from jsketch.warn import warn
 
+LEFT_OUT = (
+    "the model is not finite at some evaluations, which were left out of its fits: choose a space,"
+    " bounds and guesses for which it is finite."
+)
 ASK = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
-TELL = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key)[0])
+TELL = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, query, y, key))
 POSTERIOR = jax.jit(lambda optimizer, state, x: optimizer.posterior(state, x))
 
 
@@ -98,10 +104,19 @@ class FittedLaw:
 
 
 class LawProposer:
-    """Proposes the points of `ModelGOUCB`, with the arguments of `proposals.Proposer`."""
+    """Proposes the points of `ModelGOUCB`, with the arguments of `proposals.Proposer`. The first
+    points are earlier evaluations, with these `values`, to which the law is fitted at once."""
 
     def __init__(
-        self, domain: SpaceDomain, model: Parametric, sign: int, seed: int, batch: int, horizon: int
+        self,
+        domain: SpaceDomain,
+        model: Parametric,
+        sign: int,
+        seed: int,
+        batch: int,
+        horizon: int,
+        points: Sequence[Any] = (),
+        values: Sequence[float] = (),
     ):
         # the last batch may be longer than the run
         capacity = -(-horizon // batch) * batch
@@ -110,8 +125,9 @@ class LawProposer:
         self.optimizer = ModelGOUCB(law, batch=batch)
         d = len(domain.space.names)
         box = Box(jnp.zeros(d), jnp.ones(d))
-        self.state = self.optimizer.init(box, self.key, horizon=capacity)
-        self.told = 0
+        data = (np.asarray(points), np.asarray(values)) if len(points) else None
+        self.state = self.optimizer.init(box, self.key, horizon=capacity, data=data)
+        self.told, self.left_out = len(points), bool(self.state.fit.left_out > 0)
 
     def propose(
         self, points: Sequence[Any], values: Sequence[float], pending: Any, count: int, index: int
@@ -131,10 +147,15 @@ class LawProposer:
             x[:n], y[:n] = np.asarray(points[new]), values[new]
             query = BoxQuery(jnp.asarray(x), jnp.arange(self.batch) < n)
             key = jax.random.fold_in(self.key, 2 * new.start + 1)
-            self.state = TELL(self.optimizer, self.state, query, jnp.asarray(y), key)
+            self.state, info = TELL(self.optimizer, self.state, query, jnp.asarray(y), key)
+            self.left_out |= bool(info.nonfinite)
             self.told = new.stop
 
     def fitted(self, points: Sequence[Any], values: Sequence[float]) -> FittedLaw:
-        """The law that is fitted to all evaluations."""
+        """The law that is fitted to all evaluations. Warns if it does not describe them, and if
+        evaluations were left out."""
         self.tell(points, values)
+        warn_of_misfit(self.state)
+        if self.left_out:
+            warn(LEFT_OUT)
         return FittedLaw(self.optimizer, self.state)

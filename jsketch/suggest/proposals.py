@@ -173,6 +173,17 @@ class ListDomain:
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]
 
+    def point(self, value: Any) -> int:
+        """The index of the first element that equals a value. Raises ValueError if none does."""
+        parts = _parts_by_name(value)
+        for index, candidate in enumerate(self.space):
+            others = _parts_by_name(candidate)
+            if parts.keys() == others.keys() and all(
+                np.array_equal(parts[name], others[name]) for name in parts
+            ):
+                return index
+        raise ValueError(f"{value!r} is not an element of the list of candidates.")
+
 
 def _check_present(table: Any) -> None:
     """Raises ValueError for a missing value in a DataFrame, a Series or an array of pandas,

@@ -21,6 +21,7 @@ from jsketch import checks, struct
 from jsketch.box import Parametric
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, lock_files, run_file
+from jsketch.loops.traces import optional
 from jsketch.show import html_table, short_repr
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.own_model import FittedLaw, LawProposer
@@ -91,9 +92,8 @@ class Result:
 
     def to_frame(self) -> Any:
         """A DataFrame with a row for each evaluation: the hyperparameters, or the candidate, and
-        value, failed, error, seconds. Needs pandas."""
-        import pandas
-
+        value, failed, error, seconds. Raises ImportError without pandas."""
+        pandas = optional("pandas", "to_frame")
         rows = []
         for e in self.evaluations:
             parts = e.candidate if isinstance(e.candidate, dict) else dict(candidate=e.candidate)
@@ -142,6 +142,7 @@ def minimize(
     seed: int = 0,
     progress: bool = True,
     model: Parametric | None = None,
+    data: Any = None,
 ) -> Result:
     """Minimizes a function over a space of hyperparameters, or over the elements of a list.
 
@@ -172,20 +173,26 @@ def minimize(
     model        a `box.Parametric` whose inputs have the names of the space, if the form of f is
                  known: it replaces the Gaussian process (`box.ModelGOUCB`), and `Result.law` has
                  the fitted parameters. A point may then be evaluated again
+    data         earlier evaluations, a list of pairs: the hyperparameters {name: value}, or an
+                 element of the list of candidates, and its value, NaN or None where it failed. The
+                 search learns from them, and begins with as many fewer points that fill the space.
+                 They do not count as evaluations and are not in the `Result`
 
     Returns a `Result` with best, best_value, to_frame() and plot(). Warns and ends early if the
-    space has no further point. An exception that ends the run has the finished evaluations in its
-    attribute `result`. Raises ValueError for wrong arguments, for a value that is not one number,
-    and for a file of another run.
+    space has no further point; warns if the model does not describe the values, or is not finite at
+    some of them. An exception that ends the run has the finished evaluations in its attribute
+    `result`. Raises ValueError for wrong arguments, for a value that is not one number, and for a
+    file of another run.
 
     Example:
 
         from jsketch import Space, minimize
 
-        space = Space(x=(-2.0, 2.0), n=(1, 5, int))
-        minimize(lambda x, n: (x - 1) ** 2 + abs(n - 3), space, evaluations=30).best
+        loss, space = lambda x, n: (x - 1) ** 2 + abs(n - 3), Space(x=(-2.0, 2.0), n=(1, 5, int))
+        minimize(loss, space, evaluations=30).best
+        minimize(loss, space, 10, data=[(dict(x=0.5, n=2), 1.25), (dict(x=-1.0, n=5), 6.0)])
     """
-    options = batch, workers, catch, checkpoint, seed, progress, model
+    options = batch, workers, catch, checkpoint, seed, progress, model, data
     return _search(f, space, evaluations, *options, maximized=False)
 
 
@@ -202,9 +209,10 @@ def maximize(
     seed: int = 0,
     progress: bool = True,
     model: Parametric | None = None,
+    data: Any = None,
 ) -> Result:
     """Maximizes a function, with the arguments of `minimize`."""
-    options = batch, workers, catch, checkpoint, seed, progress, model
+    options = batch, workers, catch, checkpoint, seed, progress, model, data
     return _search(f, space, evaluations, *options, maximized=True)
 
 
@@ -219,6 +227,7 @@ def _search(
     seed: int,
     progress: bool,
     model: Any,
+    data: Any,
     maximized: bool,
 ) -> Result:
     if not callable(f):
@@ -234,10 +243,14 @@ def _search(
         raise ValueError(f'workers="processes": define f by `def` in a file; {f!r} was given.')
     if model is not None and not isinstance(domain, SpaceDomain):
         raise ValueError("a model needs a Space, and a list of candidates was given.")
+    sign = 1 if maximized else -1
+    known_points, known_values = _checked_data(domain, data, sign)
     n_initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
     file = None
     if checkpoint is not None:
         parts: dict[str, Any] = dict(space=domain.space, seed=seed, maximized=maximized)
+        if known_points:
+            parts["data"] = [np.asarray(known_points), np.asarray(known_values)]
         file = run_file(checkpoint, RUN_KIND, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, n_initial, file, progress)
@@ -245,22 +258,23 @@ def _search(
         run.load()
         proposer: Proposer | LawProposer
         if isinstance(domain, SpaceDomain) and model is not None:
-            sign = 1 if maximized else -1
             # a run that is resumed may have more evaluations than it is now asked for
             most = max(evaluations, len(run.evaluations) + batch)
-            proposer = LawProposer(domain, model, sign, seed, batch, most)
+            settings = domain, model, sign, seed, batch, most
+            proposer = LawProposer(*settings, known_points, known_values)
         else:
             proposer = Proposer(domain, seed, run.n_initial)
         try:
             run.evaluate_pending(executor)  # the rest of an interrupted batch
             while len(run.evaluations) < evaluations:
-                points = [evaluation.point for evaluation in run.evaluations]
-                values = [e.value if maximized else -e.value for e in run.evaluations]
+                points = known_points + [e.point for e in run.evaluations]
+                values = known_values + [sign * e.value for e in run.evaluations]
                 new_points = proposer.propose(
                     points, values, pending=(), count=batch, index=len(points)
                 )
                 if not new_points:
-                    warn(f"the run ends after evaluation {len(points)}: no other point is left.")
+                    n = len(run.evaluations)
+                    warn(f"the run ends after evaluation {n}: no other point is left.")
                     break
                 run.evaluations += [Evaluation(p, domain.candidate(p)) for p in new_points]
                 run.evaluate_pending(executor)
@@ -270,8 +284,8 @@ def _search(
             raise
     result = run.result()
     if isinstance(proposer, LawProposer):
-        larger_is_better = list(result.values if maximized else -result.values)
-        law = proposer.fitted([e.point for e in result.evaluations], larger_is_better)
+        points = known_points + [e.point for e in result.evaluations]
+        law = proposer.fitted(points, known_values + list(sign * result.values))
         result = replace(result, law=law)
     if np.isnan(result.values).all():
         cause = str(result.evaluations[-1].error).removesuffix(".")
@@ -388,6 +402,34 @@ def _evaluate(
         else:
             error = f"the value is {returned}"
     return value, error, time.perf_counter() - start
+
+
+def _checked_data(domain: Domain, data: Any, sign: int) -> tuple[list[Any], list[float]]:
+    """(points, values of which larger ones are better) of the argument `data`. Raises ValueError
+    unless it is a list of pairs of a candidate of the domain and one number."""
+    points: list[Any] = []
+    values: list[float] = []
+    is_list = isinstance(data, list | tuple)
+    if data is not None and not is_list:
+        raise ValueError(
+            f"data are earlier evaluations, a list of pairs (candidate, value); {data!r} was given."
+        )
+    for i, pair in enumerate(data or []):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ValueError(f"data[{i}] is a pair (candidate, value); {pair!r} was given.")
+        candidate, value = pair
+        number = np.asarray(np.nan if value is None else value)
+        if number.shape != () or number.dtype.kind not in "biuf" or abs(number) > LARGEST_VALUE:
+            raise ValueError(
+                f"data[{i}]: the value is a finite number, or NaN for a failed evaluation;"
+                f" {value!r} was given."
+            )
+        try:
+            points.append(domain.point(candidate))
+        except ValueError as error:
+            raise ValueError(f"data[{i}]: {error}") from error
+        values.append(sign * float(number))
+    return points, values
 
 
 def _check_arguments(f: Callable[..., Any], space: Any) -> None:

@@ -14,7 +14,7 @@ from sheet_files import ENDINGS, write
 
 from jsketch.suggest import Columns, fit, library
 from jsketch.suggest.tables import cells, inputs, results
-from jsketch.suggest.tables import main as command
+from jsketch.suggest.tables import outputs as command
 from jsketch.suggest.tables.options import parse
 
 PERIOD = 20  # one of 20 sheets has a batch, because a fit takes half a second

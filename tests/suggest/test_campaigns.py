@@ -9,7 +9,7 @@ import pytest
 from rows import check_refusals
 
 from jsketch.suggest import Columns, join_campaigns, predict, suggest
-from jsketch.suggest.tables import inputs, main, options
+from jsketch.suggest.tables import inputs, options, outputs
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(40, 2))
@@ -107,7 +107,7 @@ def sheets(folder, unit=1.0):
 def run(folder, *arguments):
     call = [str(folder / "new.csv"), "--also", str(folder / "old.csv"), "--batch", "4"]
     call += ["--out", str(folder / "next.csv"), "--overwrite", *arguments]
-    return main.run(options.parse(call))
+    return outputs.run(options.parse(call))
 
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",)])

@@ -199,7 +199,10 @@ NUMBERS = {
     "dates": [DAY.date() + datetime.timedelta(int(i)) for i in STEPS],
     "time differences": [datetime.timedelta(hours=int(i)) for i in STEPS],
     "datetime64": np.datetime64("2026-01-31") + STEPS,
-    "datetime64 of two units": [np.datetime64("2026", "D"), *np.array([6, 24], "M8[h]") + 490896],
+    "datetime64 of two units": [
+        np.datetime64("2026", "D"),
+        *np.array(["2026-01-01T06", "2026-01-02T00"], "M8[h]"),
+    ],
     "timedelta64": STEPS.astype("timedelta64[s]"),
     "timestamps": pd.Series(pd.to_datetime(STEPS, unit="ns")),
     "time zone": pd.DataFrame(dict(a=pd.to_datetime(STEPS, unit="D", utc=True))),
@@ -283,6 +286,32 @@ def test_a_run_over_jax_numbers_and_dates_resumes(tmp_path):
             lambda day: float(day.day), days, count, progress=False, checkpoint=tmp_path / "days"
         )
     assert run.best == DAY + datetime.timedelta(days=1) and len(run.evaluations) == 6
+
+
+def test_earlier_evaluations_take_the_place_of_the_first_points(tmp_path):
+    """They are neither evaluated again nor in the result, and belong to a file."""
+    candidates = [(a, kind) for a in range(4) for kind in ("x", "y")]
+    data = [((0, "x"), 3.0), ((3, "y"), None), ((2, "x"), float("nan"))]
+    evaluated = []
+
+    def f(candidate):
+        evaluated.append(candidate)
+        return candidate[0]
+
+    with pytest.warns(UserWarning, match="ends after evaluation 5: no other point"):
+        result = minimize(f, candidates, 9, data=data, progress=False)
+    assert len(result.evaluations) == 5 and result.best == (0, "y")
+    assert not set(evaluated) & {pair[0] for pair in data}
+
+    space = Space(a=(0.0, 1.0))
+    path = tmp_path / "a.run"
+    settings = dict(space=space, checkpoint=path, progress=False)
+    known = [(dict(a=float(a)), (a - 0.3) ** 2) for a in np.linspace(0, 1, 6)]
+    first = minimize(lambda a: (a - 0.3) ** 2, evaluations=2, data=known, **settings)
+    assert abs(first.best["a"] - 0.3) < 0.1  # the model knows where it is
+    assert len(minimize(lambda a: 9.0, evaluations=2, data=known, **settings).evaluations) == 2
+    with pytest.raises(ValueError, match="holds another run: data"):
+        minimize(lambda a: 9.0, evaluations=2, data=known[:3], **settings)
 
 
 def test_a_run_ends_when_every_point_was_evaluated():
@@ -382,6 +411,12 @@ def test_mistakes_are_refused():
         (loss, SPACE, dict(catch="ValueError"), "catch is an exception class"),
         (loss, SPACE, dict(seed=-1), "seed must be"),
         (loss, SPACE, dict(checkpoint=3), "checkpoint is the path of a file"),
+        (loss, SPACE, dict(data=3), "data are earlier evaluations, a list of pairs"),
+        (loss, SPACE, dict(data=[3]), r"data\[0\] is a pair \(candidate, value\); 3 was"),
+        (loss, SPACE, dict(data=[(dict(q=1), 2)]), r"data\[0\]: unknown hyperparameters: q"),
+        (loss, SPACE, dict(data=[(3, 2)]), r"data\[0\]: hyperparameters must be a mapping"),
+        (len, ["a", "b"], dict(data=[("b", 1), ("c", 2)]), r"data\[1\]: 'c' is not an element"),
+        (len, ["a", "b"], dict(data=[("b", np.inf)]), r"data\[0\]: the value is a finite number"),
     ]
     check_refusals((partial(minimize, *row[:2], **row[2], progress=False), row[3]) for row in rows)
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import Space, maximize, minimize
+from jsketch import Space, minimize
 from jsketch.box import Parametric
 from jsketch.suggest.own_model import SpaceLaw
 
@@ -37,13 +37,44 @@ def test_a_law_finds_the_minimum_and_its_parameters():
 
 def test_a_run_with_a_law_in_batches_resumes(tmp_path):
     settings = dict(model=LOSS, batch=2, progress=False)
-    whole = maximize(lambda rate, depth: -truth(rate, depth), SPACE, 6, **settings)
+    whole = minimize(truth, SPACE, 6, **settings)
     file = tmp_path / "a.run"
     with_file = dict(settings, checkpoint=file)
-    maximize(lambda rate, depth: -truth(rate, depth), SPACE, 4, **with_file)
-    resumed = maximize(lambda rate, depth: -truth(rate, depth), SPACE, 6, **with_file)
+    minimize(truth, SPACE, 4, **with_file)
+    resumed = minimize(truth, SPACE, 6, **with_file)
     assert len(resumed.evaluations) == 6
     np.testing.assert_allclose(resumed.values, whole.values, atol=0.2)
+
+
+def test_a_law_that_does_not_describe_the_values_warns():
+    """As `run` does. The law has no maximum in between."""
+    space = Space(rate=(0.01, 1.0, "log"))
+    bent = Parametric(lambda rate, slope: slope * jnp.log(rate), dict(slope=(0.0, 9.0, 1.0)))
+    data = [(dict(rate=float(r)), float(np.sin(3 * np.log(r)))) for r in np.geomspace(0.01, 1, 20)]
+    with pytest.warns(UserWarning, match="the model does not describe the values"):
+        minimize(
+            lambda rate: np.sin(3 * np.log(rate)), space, 1, model=bent, data=data, progress=False
+        )
+
+
+def test_evaluations_at_which_a_law_is_not_finite_are_reported():
+    def law(rate, slope):
+        return jnp.where(rate < 0.012, jnp.nan, slope * rate)
+
+    model = Parametric(law, dict(slope=(0.0, 9.0, 2.0)))
+    space = Space(rate=(0.01, 1.0))
+    data = [(dict(rate=r), float(r)) for r in np.linspace(0.01, 1, 6)]
+    with pytest.warns(UserWarning, match="is not finite at some evaluations, which were left out"):
+        minimize(lambda rate: rate, space, 1, model=model, data=data, progress=False)
+
+
+def test_earlier_evaluations_begin_a_run_with_a_law():
+    random = np.random.default_rng(0)
+    settings = [dict(rate=float(10 ** random.uniform(-2, 0)), depth=d) for d in (1, 3, 5, 7, 8, 2)]
+    data = [(s, truth(**s)) for s in settings] + [(dict(rate=0.5, depth=4), None)]
+    result = minimize(truth, SPACE, 2, model=LOSS, data=data, progress=False)
+    assert len(result.evaluations) == 2 and int(result.law.state.history.ok.sum()) == 8
+    assert result.best["rate"] == pytest.approx(0.3, rel=0.05) and result.best["depth"] == 1
 
 
 def test_a_law_has_the_units_of_its_space():

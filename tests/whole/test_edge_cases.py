@@ -186,7 +186,7 @@ def test_a_run_with_a_traced_number_out_of_its_range_has_no_results():
     progress = results(zip(*given, strict=True))
     assert progress.result.tolist() == [Result.NOT_FINITE] * n_invalid + [Result.RUNNING] * 2
     assert progress.t.tolist() == [0] * n_invalid + [4] * 2
-    for column in (progress.trace.reward, progress.trace.regret, progress.trace.width):
+    for column in (progress.trace.y, progress.trace.regret, progress.trace.width):
         assert np.isnan(column[:n_invalid]).all() and np.isfinite(column[n_invalid:]).all()
     among_valid = results(zip(*([valid] * n_invalid + given[n_invalid:]), strict=True))
     for one, other in zip(*map(jax.tree.leaves, (progress, among_valid)), strict=True):
@@ -221,7 +221,9 @@ def test_a_run_over_a_box_with_a_traced_number_out_of_its_range_has_no_results()
 
     run = runs(jnp.array([1.0, 0.0, jnp.nan, 2.0]))
     assert run.t.tolist() == [3, 0, 0, 3]
-    for column in (run.x, run.y, run.best):
+    ended = int(Result.NOT_FINITE)
+    assert run.result.tolist() == [Result.RUNNING, ended, ended, Result.RUNNING]
+    for column in (run.trace.x, run.trace.y, run.trace.best):
         assert np.isnan(column[1:3]).all() and np.isfinite(column[::3]).all()
 
 

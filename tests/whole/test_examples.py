@@ -12,13 +12,13 @@ import pytest
 from rows import by_name
 
 import jsketch
-from jsketch import adapters, contrib, scale, suggest
+from jsketch import adapters, contrib, kernels, scale, suggest
 
 # of two objects with one name, that of the last package is used
 PACKAGES = (contrib, scale, jsketch.box, suggest, adapters, jsketch.bandits, jsketch.online)
 PUBLIC = {
     name: getattr(package, name)
-    for package in (*PACKAGES, jsketch.problems, jsketch)
+    for package in (*PACKAGES, jsketch.problems, kernels, jsketch)
     for name in package.__all__
 }
 BLOCK = re.compile(r"(?<=\n\n)(?: {4}.*\n?|\n)+")  # lines that are indented by four spaces
@@ -49,9 +49,10 @@ def names():
     key, box = jax.random.key(0), jsketch.Box(jnp.zeros(2), jnp.ones(2))
     modules = dict(jax=jax, jnp=jnp, np=np, scale=scale)
     arms = dict(features=features, mean_reward=mean_reward, problem=problem)
-    places = dict(mesh=jax.make_mesh((1,), ("arms",)), kernel=jsketch.kernels.Gaussian(1.0))
+    places = dict(mesh=jax.make_mesh((1,), ("arms",)), kernel=kernels.Gaussian(1.0))
     campaigns = dict(x=features, arms=[3, 14], values=[0.2, 0.7], old_x=xs, old_values=ys)
-    others = dict(xs=xs, ys=ys, key=key, box=box, f=negative_sum)
+    cycle = 2 * np.eye(40) - np.roll(np.eye(40), 1, 0) - np.roll(np.eye(40), -1, 0)
+    others = dict(xs=xs, ys=ys, key=key, box=box, f=negative_sum, laplacian=cycle)
     return PUBLIC | modules | arms | campaigns | places | others
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import jsketch
+
 ROOT = Path(__file__).parents[2]
 HELP = ROOT / "scripts" / "help"
 SCRIPTS = {path.name for path in (ROOT / "scripts").iterdir() if path.is_file() and not path.suffix}
@@ -31,10 +33,11 @@ def test_every_script_has_a_help():
     for name in SCRIPTS:
         script = (ROOT / "scripts" / name).read_text()
         assert "setup_env.sh" in script and COMMANDS.get(name, "").removesuffix(".main") in script
-    for name, option in dict(docs="--small", test="--slow").items():
+    for name, *options in (("docs", "--small"), ("test", "--python PYTHON", "--slow")):
         script, text = (ROOT / "scripts" / name).read_text(), (HELP / f"{name}.txt").read_text()
-        assert f'"${{1:-}}" = "{option}"' in script
-        assert text.startswith(f"usage: scripts/{name} [{option}] [ARGUMENT ...]\n")
+        assert all(f'"${{1:-}}" = "{option.split()[0]}"' in script for option in options)
+        usage = " ".join(f"[{option}]" for option in options)
+        assert text.startswith(f"usage: scripts/{name} {usage} [ARGUMENT ...]\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -49,12 +52,45 @@ def test_the_help_is_that_of_the_command(name, monkeypatch, capsys):
             importlib.import_module(COMMANDS[name]).main()
     printed, saved = capsys.readouterr().out, (HELP / f"{name}.txt").read_text()
     # versions of Python break lines in different places
-    module = COMMANDS[name].removesuffix(".py").replace("/", ".")
-    advice = f"COLUMNS=80 .venv/bin/python -m {module} --help > scripts/help/{name}.txt"
+    command = COMMANDS[name] if COMMANDS[name].endswith(".py") else f"-m {COMMANDS[name]}"
+    command = command.replace("suggest.tables.main", "suggest.tables")  # it has a __main__.py
+    advice = f"COLUMNS=80 .venv/bin/python {command} --help > scripts/help/{name}.txt"
     assert printed.split() == saved.split(), f"after a change of options: {advice}"
     assert saved.startswith(
         f"usage: {'jsketch-suggest' if name == 'suggest' else f'scripts/{name}'} "
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["--help"], 0, (HELP / "suggest.txt").read_text()),
+        (["--version"], 0, f"jsketch-suggest {jsketch.__version__}"),
+        (["sheet.csv", "--batch", "0"], 2, "must be at least 1; 0 was given"),
+        (["sheet.csv", "--target", "1", "--minimize"], 2, "are two goals: leave one out"),
+    ],
+)
+def test_options_of_suggest_are_answered_before_packages_are_imported(arguments, status, text):
+    """Importing JAX and pandas takes seconds."""
+    program = f"""
+import sys, jsketch
+from jsketch.suggest.tables.main import main
+sys.argv = ["jsketch-suggest", *{arguments!r}]
+try:
+    main()
+finally:
+    imported = {{"jax", "numpy", "pandas", "matplotlib"}} & sys.modules.keys()
+    assert not imported, imported
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "COLUMNS": "80"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status
+    assert " ".join(text.split()) in " ".join((done.stdout + done.stderr).split())
 
 
 def cpu_seconds_of_processes():

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # a program in which the packages of the extras cannot be imported
 WITHOUT_EXTRAS = """
 import sys
-for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm river".split():
+for name in "jinja2 matplotlib pandas pooch pyarrow sklearn tqdm river xarray".split():
     sys.modules[name] = None
 import importlib, pkgutil
 import jsketch
@@ -127,17 +127,19 @@ def test_two_first_calls_make_one_environment(tmp_path):
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("")
-    base = tmp_path / "base"  # records what makes the environment, and lets Python do the rest
+    base, venv = tmp_path / "base", tmp_path / ".venv-3.13"
+    # records what makes the environment, and lets Python do the rest
     base.write_text(f"""#!/bin/sh
 if [ "$1" != -m ]; then exec {sys.executable} "$@"; fi
 echo "begin $2" >> {tmp_path}/calls
-if [ "$2" = venv ]; then mkdir -p {tmp_path}/.venv/bin; cp "$0" {tmp_path}/.venv/bin/python; fi
+if [ "$2" = venv ]; then mkdir -p {venv}/bin; cp "$0" {venv}/bin/python; fi
 sleep 0.5
 echo "end $2" >> {tmp_path}/calls
 """)
     base.chmod(0o755)
     command = ["bash", "-c", "source scripts/setup_env.sh"]
-    options = dict(cwd=tmp_path, env=os.environ | dict(JSKETCH_PYTHON=str(base)), text=True)
+    environment = os.environ | dict(JSKETCH_PYTHON=str(base), JSKETCH_VENV=venv.name)
+    options = dict(cwd=tmp_path, env=environment, text=True)
     calls = [
         subprocess.Popen(command, **options, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for _ in range(2)
@@ -146,5 +148,6 @@ echo "end $2" >> {tmp_path}/calls
     assert [call.returncode for call in calls] == [0, 0]
     modules = [line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()]
     assert modules == ["venv", "venv", "pip", "pip", "compileall", "compileall"]
-    assert printed[0] == "Another call is making .venv; this one waits for it.\n"
+    assert (venv / "jsketch-stamp").exists() and not (tmp_path / ".venv").exists()
+    assert printed[0] == "Another call is making .venv-3.13; this one waits for it.\n"
     assert "1.7 GB of disk" in printed[1] and printed[1].endswith("The environment is ready.\n")

@@ -12,7 +12,8 @@ import jax
 import pandas as pd
 import pytest
 
-from jsketch.suggest.tables import main as suggest
+from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables.outputs import run as run_command
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -88,7 +89,7 @@ def test_the_command_of_the_readme_suggests_a_batch(tmp_path, monkeypatch):
     Path("sheet.csv").write_text(sheet)
     *_, (command, _) = blocks(README, "bash")
     match = re.fullmatch(r'jsketch-suggest (sheet.csv) --value "(.*)" --batch (\d)\n', command)
-    suggest.run(suggest.parse([match[1], "--value", match[2], "--batch", match[3]]))
+    run_command(parse([match[1], "--value", match[2], "--batch", match[3]]))
     table, batch = pd.read_csv("sheet.csv"), pd.read_csv("next.csv")
     unmeasured = table[table["Yield (%)"].isna()]
     conditions = ["Solvent", "Temperature (°C)"]

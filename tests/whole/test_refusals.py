@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import itertools
-import textwrap
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,6 @@ from flax import linen as nn
 from rows import check_refusals
 from test_evolution import CODES, NEIGHBOURS
 
-import jsketch
 from jsketch import Arms, Box, Query, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
     BBKB,
@@ -79,6 +77,8 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(40, 2))
 COUNTS = np.random.default_rng(0).poisson(2.0, (40, 6)).astype(float)
 ROWS = np.arange(40.0)[:, None]
+graph = kernels.GraphMatern.from_laplacian
+GRAPH = graph(np.zeros((1, 1)))
 TABLE = np.exp(-2 * np.square(X[:, None] - X).sum(-1))
 IMAGINARY = X + 1j
 ZEROS, ONES = np.zeros(40), np.ones(40)
@@ -160,6 +160,19 @@ class PlainKernel:
 
     def diag(self, x):
         return KERNEL.diag(x)
+
+
+@struct.dataclass
+class NumpyKernel:
+    """A kernel of NumPy operations, with a field that may be a text."""
+
+    name: Any = 0.0
+
+    def gram(self, x, y):
+        return np.exp(x @ y.T)
+
+    def diag(self, x):
+        return jnp.ones(len(x))
 
 
 class TinygpKernel:
@@ -293,6 +306,19 @@ def test_invalid_kernels_and_inputs_are_refused():
         (kernels.Polynomial(degree=2.5), X, "degree must be an integer of at least 1; 2.5"),
         (kernels.Scaled(KERNEL, -1.0), X, "variance must be a finite number, at least 0"),
         (kernels.Sum(KERNEL, kernels.Gaussian(0.0)), X, "lengthscale must be a finite number"),
+        (kernels.Constant(-1.0), X, "value must be a finite number, at least 0; -1.0"),
+        (kernels.Periodic(1.0, 0.0), X, "period must be a finite number above 0; 0.0"),
+        (kernels.Periodic(1.0, np.ones(3)), X, "its period has shape .* one period for each"),
+        (kernels.Periodic(1.0, [1.0, 2.0]), X, "period must be a number or an array"),
+        (kernels.Select(KERNEL, [0, 2]), X, r"columns \[0, 2\] are not among the 2 inputs"),
+        (KERNEL + kernels.Select(kernels.Gaussian(0.0), [1]), X, "lengthscale must be a finite"),
+        (GRAPH, X, r"GraphMatern kernel takes features \[A, 1\]"),
+        (GRAPH, ROWS + 1, "arm 0 is 1.0, but the rows of the table are 0 to 0"),
+        (GRAPH.replace(nu=np.nan), ROWS, "nu must be a number above 0; nan"),
+        (GRAPH.replace(lengthscale=np.ones(2)), ROWS, "lengthscale must be one number"),
+        (kernels.Pointwise(lambda x, y: x * y), X, r"must return one number, .*shape=\(2,\)"),
+        (kernels.Pointwise(lambda x, y: np.exp(x @ y)), X, "that jit accepts, .* JAX reports"),
+        (kernels.Pointwise(lambda x, y: x[0] if x[0] > 0 else y[0]), X, "without a Python `if`"),
     ]:
         with pytest.raises(ValueError, match=words):
             begin(BKB(kernel), x)
@@ -380,6 +406,7 @@ PUBLIC_OBJECTS = [
     *(kind(KERNEL) for kind in (PointBBKB, KUCB, EKUCB, CBBKB, SharedEmbedding)),
     *(IndependentClients(KUCB(KERNEL)), kernels.Scaled(KERNEL, 2.0)),
     *(kernels.Sum(KERNEL, KERNEL), kernels.Product(KERNEL, KERNEL)),
+    kernels.Select(KERNEL, [0]),
     *(Gradient(), LevenbergMarquardt(), Sampling(), RandomFourier(), QuadratureFourier()),
 ]
 
@@ -432,6 +459,7 @@ CALLS = {
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
         (lambda: run(states=3), "states is a list of 1, one for each key; a int"),
         (lambda: run(on_progress=3), "on_progress must be a"),
+        (lambda: run(on_report=lambda: 1), r"on_report must be a function of \(report\)"),
         (lambda: run(reports=2.5), "reports must be an integer"),
         (lambda: run(key=0), "key must be one key"),
         (lambda: run(key=jax.random.split(KEY, 2)[:0]), "key must be keys"),
@@ -444,7 +472,6 @@ CALLS = {
         (lambda: run(BKB(KERNEL), BOX_PROBLEM), "chooses among arms, and the domain"),
         (lambda: run(UniformBox()), "maximises over a box, but the domain has arms"),
         (lambda: drive(BKB(KERNEL), len, BOX), "chooses among arms, and the domain is a box"),
-        (lambda: rollout(UniformBox(), BOX_PROBLEM, KEY, 5, until=3), "over arms"),
         (lambda: rollout(PROBLEM, Uniform(), KEY, 5), "the algorithm must be an object with met"),
         (lambda: rollout(Uniform(), PROBLEM, KEYS, 5), "key must be one key"),
         (lambda: rollout(Uniform(), PROBLEM, KEY, 5.5), "horizon must be an integer"),
@@ -476,6 +503,20 @@ CALLS = {
         (lambda: partition.single_cell(BOX, 2), "cells must be at least 3: .* 2 was given"),
         (lambda: RandomFourier(2.5).draw(KERNEL, 2, KEY, jnp.float_), "2.5 was given"),
         (lambda: kernels.Matern(1.0, nu=2.0).gram(X, X), "closed forms for nu"),
+        (lambda: begin(BKB(NumpyKernel())), "the kernel's gram must be a function that jit acc"),
+        (lambda: BKB(NumpyKernel("name")), "name of kernel, 'name', is a leaf .* declare it with"),
+        (lambda: kernels.Select(KERNEL, [-1]), r"columns must be numbers of inputs.*\[-1\] was"),
+        (lambda: kernels.Select(KERNEL, []), "columns must be numbers of inputs"),
+        (lambda: kernels.Select(KERNEL, [0.5]), "columns must be numbers of inputs"),
+        (lambda: kernels.Select(KERNEL, [1]).gram(X[:, :1], X), r"columns \[1\] are not among"),
+        (lambda: kernels.Pointwise(3), r"function must be a function of \(x, y\); a int"),
+        (lambda: kernels.Pointwise(lambda x: x), r"function of \(x, y\); its arguments are \(x\)"),
+        (lambda: kernels.Pointwise(kernels.Gaussian), "function must be an object, not a class"),
+        (lambda: graph(1 - np.eye(3)), "no negative eigenvalues; the least .* is -1"),
+        (lambda: graph(np.triu(np.ones((3, 3)))), r"a Laplacian must be symmetric: entry \[0, 1\]"),
+        (lambda: graph(np.ones((3, 2))), "a Laplacian is a square matrix"),
+        (lambda: graph(np.full((3, 3), np.nan)), "a Laplacian must be finite"),
+        (lambda: graph("wrong"), "a Laplacian must be real numbers"),
         # no other check reads the lengthscales of a traced kernel
         *((lambda k=k: traced_gram(k), r"has shape \(3,\). An ARD kernel needs one") for k in ARD),
         (lambda: traced_gram(kernels.Linear, "diag"), "An ARD kernel needs one"),
@@ -668,6 +709,8 @@ CALLS = {
         (lambda: tell_box(ONE_POINT, [1j]), "y must be real"),
         (lambda: tell_box(ONE_POINT, np.zeros(2)), "one value for each slot"),
         (lambda: run(UniformBox(), problems.on_box(3.0, BOX)), "objective must be a function"),
+        (lambda: problems.on_box(len, BOX, maximum=1.0), "has no method value"),
+        (lambda: problems.on_box(len, BOX, maximum=np.inf), "maximum must be a finite number"),
         (lambda: drive(UniformBox(), lambda x: np.zeros(2), BOX), "must return one number"),
         (lambda: box_history.add(FULL, TWO_POINTS, np.ones(3)), "horizon is 2 .* 2 were observed"),
     ],
@@ -678,31 +721,44 @@ TWO_POINTS = BoxQuery(jnp.ones((3, 1)), jnp.arange(3) < 2)
 FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
 
 
+TAKE_KERNELS = {
+    "bandit": BKB,
+    "forecaster": lambda kernel: online.KernelAWV(kernel, capacity=2),
+    "gradient": lambda kernel: online.FOGD(kernel, 0.1, count=2),
+    "box": lambda kernel: GPBandit(kernel=kernel),
+    "trust_regions": lambda kernel: Turbo(kernel=kernel),
+    "scaled": lambda kernel: kernels.Scaled(kernel, 2.0),
+    "selected": lambda kernel: kernels.Select(kernel, [0]),
+    "design": lambda kernel: initial.uncertainty_sampling(kernel, ARMS, 1.0, 0.5),
+    "problem": lambda kernel: problems.gp_draw(KEY, kernel, X, 0.1),
+    "rkhs_problem": lambda kernel: problems.rkhs_draw(KEY, kernel, X, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", TAKE_KERNELS)
+def test_what_is_no_kernel_is_refused_in_a_sentence(name):
+    """A class, a function of two points, a kernel of another library, and an object that is no
+    pytree, whose attributes could change without a compilation."""
+    make = TAKE_KERNELS[name]
+    advice = r"kernel must be a kernel object .*, or kernels.Pointwise\(k\) for a function k"
+    for wrong in (kernels.Gaussian, lambda x, y: 1.0, TinygpKernel(), GPJaxKernel()):
+        with pytest.raises(ValueError, match=advice):
+            make(wrong)
+    with pytest.raises(ValueError, match="a PlainKernel, .* decorate its class with @jsketch"):
+        make(PlainKernel())
+
+
+def test_kernels_that_are_added_are_pytrees():
+    with pytest.raises(ValueError, match="right is a PlainKernel, .* decorate its class"):
+        KERNEL + PlainKernel()
+
+
 @pytest.mark.parametrize("kernel", [TinygpKernel(), GPJaxKernel()])
-def test_the_class_in_the_message_makes_a_kernel_of_another_librarys(kernel):
-    with pytest.raises(ValueError, match="kernel must be a kernel object") as error:
-        BKB(kernel)
-    code = str(error.value).partition("makes a kernel of it:")[2]
-    names = dict(jsketch=jsketch, jax=jax, Any=Any)
-    # objects of the other libraries are pytrees
-    static = jax.tree_util.register_static(type(kernel))
-    exec(textwrap.dedent(code), names)
-    wrapped = names["Wrapped"](kernel)
-    assert isinstance(kernel, static)
-    np.testing.assert_allclose(wrapped.gram(X, X[:3]), KERNEL.gram(X, X[:3]))
-    np.testing.assert_allclose(wrapped.diag(X), KERNEL.diag(X))
-    begin(BKB(wrapped))
-
-
-def test_a_kernel_that_is_no_pytree_is_refused():
-    for make in (
-        lambda kernel: BKB(kernel),
-        lambda kernel: online.KernelAWV(kernel, capacity=2),
-        lambda kernel: kernels.Scaled(kernel, 2.0),
-        lambda kernel: KERNEL + kernel,
-    ):
-        with pytest.raises(ValueError, match="a PlainKernel, .* decorate its class with @jsketch"):
-            make(PlainKernel())
+def test_objects_with_the_methods_of_other_libraries_are_functions_of_two_points(kernel):
+    pointwise = kernels.Pointwise(kernel)
+    np.testing.assert_allclose(pointwise.gram(X, X[:3]), KERNEL.gram(X, X[:3]))
+    np.testing.assert_allclose(pointwise.diag(X), KERNEL.diag(X))
+    begin(BKB(pointwise))
 
 
 @pytest.mark.parametrize("subject", CALLS)

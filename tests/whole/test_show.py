@@ -19,6 +19,7 @@ from jsketch import (
     kernels,
     loops,
     online,
+    posterior,
     problems,
     scale,
     show,
@@ -57,8 +58,8 @@ def results():
         (Uniform().ask(Uniform().init(arms.arms, key), arms.arms, key), "Query"),
         (run, "Run"),
         (run.trace, "Trace"),
-        (loops.run(box.UniformBox(), box_problem, key, 12), "BoxRun"),
-        (loops.run(box.UniformBox(), box_problem, jax.random.split(key, 3), 12), "BoxRun"),
+        (loops.run(box.UniformBox(), box_problem, key, 12), "Run"),
+        (loops.run(box.UniformBox(), box_problem, jax.random.split(key, 3), 12), "Run"),
         (driven, "Driven"),
         (forecasts, "Forecasts"),
         (forecast_state, "RidgeState"),
@@ -86,7 +87,11 @@ def test_every_repr_is_short(results):
 
 
 def test_results_show_their_best_values_and_flags(results):
-    by_name = {type(value).__name__: value for value, _ in results}
+    # of the three runs the first, which is over arms
+    by_name = {type(value).__name__: value for value, _ in reversed(results)}
+    _, one_over_box, several_over_box = (v for v, _ in results if isinstance(v, loops.Run))
+    assert "evaluations=12" in repr(one_over_box) and "best_x=[" in repr(one_over_box)
+    assert "seeds=3" in repr(several_over_box) and "simple_regret=" in repr(several_over_box)
     run, tuning, driven = by_name["Run"], by_name["Result"], by_name["Driven"]
     assert "evaluations=20" in repr(run) and "capacity=0" in repr(run)
     regret = np.asarray(run.trace.regret).min()
@@ -144,8 +149,19 @@ def test_the_message_on_a_misspelled_argument_names_the_right_one(function):
 @pytest.mark.parametrize(
     "package",
     [
-        *(bandits, bandits.widths, box, contrib, kernels, loops, online, problems, scale, suggest),
-        *(suggest.acquisitions, types),
+        *(
+            bandits,
+            bandits.widths,
+            box,
+            contrib,
+            kernels,
+            loops,
+            online,
+            posterior,
+            problems,
+            scale,
+        ),
+        *(suggest, suggest.acquisitions, types),
     ],
     ids=lambda package: package.__name__,
 )
@@ -159,6 +175,7 @@ def test_help_documents_every_field(package):
     assert pytrees
     for kind in pytrees:
         fields = [field.name for field in dataclasses.fields(kind)]
-        rows = re.findall(r"^ {4}(\w+(?:, \w+)*) {2,}\S", kind.__doc__, re.M)
+        # Python 3.13 removes the indentation of docstrings
+        rows = re.findall(r"^(\w+(?:, \w+)*) {2,}\S", inspect.cleandoc(kind.__doc__), re.M)
         entries = [name for row in rows for name in row.split(", ") if name in fields]
         assert entries == fields, kind.__name__

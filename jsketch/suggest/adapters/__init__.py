@@ -9,9 +9,9 @@ The module of a class is imported when the class is first used, because Optuna i
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
 from typing import Any
 
+from jsketch import lazy
 from jsketch.suggest import suggest
 
 __all__ = ["OptunaSampler", "PoolOptimizer"]
@@ -34,7 +34,4 @@ def check_options(options: dict[str, Any]) -> None:
             )
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazy.attach(__name__, _MODULES)

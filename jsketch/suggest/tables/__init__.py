@@ -12,5 +12,6 @@ It needs the extra `tables`: `pip install "jsketch[tables]"`.
     factors          levels and main effects of the conditions
     pictures         the pictures of the page
     page             the page for the browser
+    outputs          the choice of the batch, and the files that are written
     main             the command
 """

@@ -17,11 +17,8 @@ from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.mixed import Columns
 from jsketch.suggest.tables import molecules
 from jsketch.suggest.tables.cells import LARGEST, Table, read, without_typography
+from jsketch.suggest.tables.options import FAILURE_WORDS, SUGGESTED_COLUMN, WRITTEN_COLUMNS
 
-# columns that the command writes
-SUGGESTED_COLUMN = "suggested_batch"  # the number of the batch that contains the candidate
-PREDICTED_COLUMNS = ("predicted", "low_90", "high_90", "chance_of_success")
-WRITTEN_COLUMNS = (SUGGESTED_COLUMN, *PREDICTED_COLUMNS)
 # columns that describe an evaluation and not a candidate: they are not features
 EVALUATION_COLUMNS = (
     "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
@@ -37,12 +34,11 @@ NUMBERING_WORDS = (
 )  # fmt: skip
 MIN_NUMBERED = 4  # in a shorter table, consecutive numbers may be conditions
 SMILES = "smiles"  # a column whose name contains this word, in any case, may hold molecules
-# cells of a column of values, in lower case, that mean "not measured" or "failed"
+# cells of a column of values, in lower case, that mean "not measured"
 UNMEASURED_WORDS = (
     "-", "--", "\u2013", "n.a.", "tbd", "todo", "pending", "not measured",
     *(word.casefold() for word in csv_files.MISSING)
 )  # fmt: skip
-FAILURE_WORDS = ("failed", "fail", "failure")
 MAX_QUOTED = 5  # largest number of cells in an error message
 SINGLE_VALUE = re.compile(
     r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"

@@ -1,5 +1,7 @@
 """Functions for command lines: types of options, the setup of JAX, errors without a traceback, and
-checks that files can be written."""
+checks that files can be written.
+
+The module imports no package until it needs one, so that a command answers `--help` at once."""
 
 from __future__ import annotations
 
@@ -12,10 +14,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
-
-import jax
-
-from jsketch.loops.saving import error_at
 
 INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
 TRACEBACK = "JSKETCH_TRACEBACK"
@@ -46,6 +44,8 @@ positive = number_type(float, lambda x: 0 < x < math.inf, "a finite number above
 def set_up_jax(cached: bool = True) -> None:
     """Enables float64 and, with `cached`, a folder of compiled programs, from which a second run of
     a command loads them."""
+    import jax
+
     jax.config.update("jax_enable_x64", True)
     if cached:
         import platformdirs
@@ -120,4 +120,6 @@ def probe(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(PROBE)
     except OSError as error:
+        from jsketch.loops.saving import error_at
+
         raise error_at(folder, error) from error

@@ -116,7 +116,7 @@ def read(options: argparse.Namespace) -> Inputs:
         arguments = arms, values, pending, excluded, options.replicates
         is_left = ~unavailable_candidates(len(candidates.ids), *arguments)
         label = np.zeros(is_left.sum()) if candidates.same is None else candidates.same[is_left]
-        options.batch = int(min(BATCH, np.unique(label, return_counts=True)[1].max(initial=1)))
+        options.batch = min(BATCH, int(np.unique(label, return_counts=True)[1].max(initial=1)))
         if options.batch < BATCH:
             notes.append(f"the size of the batch is {options.batch}, because no more are left")
     n_in_sheet = len(evaluations[0].arms)

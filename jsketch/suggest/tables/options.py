@@ -1,4 +1,5 @@
-"""The options of the command `jsketch-suggest`."""
+"""The options of the command `jsketch-suggest`. Neither JAX nor pandas is imported here, so that
+`--help` and mistakes in the options are answered at once."""
 
 from __future__ import annotations
 
@@ -7,8 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from jsketch.suggest import acquisitions
-from jsketch.suggest.tables.candidates import FAILURE_WORDS, WRITTEN_COLUMNS
+import jsketch
 from jsketch.suggest.tables.command_line import count, number_type
 
 DESCRIPTION = """\
@@ -27,14 +27,12 @@ folder of the batch; it has results in place of formulas.
 """
 
 BATCH = 8  # size of a batch without --batch, if as many candidates are left
-ACQUISITIONS = {
-    "ucb": acquisitions.UCB(),
-    "ei": acquisitions.ExpectedImprovement(),
-    "thompson": acquisitions.Thompson(),
-    "top-two": acquisitions.TopTwo(),
-    "best": acquisitions.ProbabilityOfBest(),
-    "greedy": acquisitions.UCB(0.0),
-}
+ACQUISITIONS = ("ucb", "ei", "thompson", "top-two", "best", "greedy")  # `results` has their objects
+# columns that the command writes
+SUGGESTED_COLUMN = "suggested_batch"  # the number of the batch that contains the candidate
+PREDICTED_COLUMNS = ("predicted", "low_90", "high_90", "chance_of_success")
+WRITTEN_COLUMNS = (SUGGESTED_COLUMN, *PREDICTED_COLUMNS)
+FAILURE_WORDS = ("failed", "fail", "failure")  # cells of a column of values, in lower case
 
 
 _at_least_0 = number_type(float, lambda x: 0 <= x < math.inf, "a finite number of at least 0")
@@ -130,6 +128,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="how candidates are chosen (default: ucb, narrower while there are few values)",
     )
     add("--seed", type=_seed, default=0, help="seed of the random choices (default 0)")
+    version = f"%(prog)s {jsketch.__version__}"
+    add("--version", action="version", version=version, help="print the version and exit")
     options = parser.parse_args(arguments)
     options.value_given = options.value_column is not None
     options.value_column = options.value_column or "value"

@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jsketch import suggest
-from jsketch.suggest import stopping
+from jsketch.suggest import acquisitions, stopping
 from jsketch.suggest.prediction import interval_half_width
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
-from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
 
+# {the name of an acquisition in the options: the acquisition}
+ACQUISITIONS: dict[str, Any] = {
+    "ucb": acquisitions.UCB(),
+    "ei": acquisitions.ExpectedImprovement(),
+    "thompson": acquisitions.Thompson(),
+    "top-two": acquisitions.TopTwo(),
+    "best": acquisitions.ProbabilityOfBest(),
+    "greedy": acquisitions.UCB(0.0),
+}
 MIN_VALUES = 3  # with --also, the smallest number of present values for predictions
 
 
@@ -123,7 +131,7 @@ def choose(
     """The batch of `jsketch.suggest` with these options. If `model` is None, a model is fitted."""
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
-        acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
+        acquisition = acquisitions.ProbabilityOfBest(top=options.top)
     data, errors = (inputs.library, inputs.arms, inputs.goals), inputs.errors
     same, exclude = inputs.candidates.same, inputs.excluded
     joined = inputs.joined
