@@ -76,7 +76,8 @@ def accelerator(request, monkeypatch):
     from jsketch.loops import advance
 
     def forget_programs():
-        for program in (advance.start_runs, advance.run_segment, advance.grow_runs):
+        segments = advance.run_segment, advance.run_box_segment
+        for program in (advance.start_runs, advance.grow_runs, *segments):
             program.clear_cache()
 
     monkeypatch.setattr("jsketch.numerics.on_accelerator", lambda: request.param)

@@ -62,40 +62,16 @@ def _segment(
     horizon: int,
     runs: Runs,
 ) -> Progress:
+    """Continues the runs from `progress` to evaluation `until`."""
     return _over_runs(
         lambda a, key, progress: continue_run(a, problem, key, horizon, progress, until), runs
     )(algorithm, keys, progress)
 
 
+# programs that continue runs over arms, and over a box
 _compiled = partial(jax.jit, static_argnames=("horizon", "runs"), donate_argnames="progress")
-
-
-@partial(_compiled, compiler_options=COMPILER_OPTIONS)
-def run_segment(
-    algorithm: Any,
-    problem: ArmProblem,
-    keys: PRNGKey,
-    progress: Progress,
-    until: Any,
-    horizon: int,
-    runs: Runs,
-) -> Progress:
-    """Continues runs over arms from `progress` to evaluation `until`."""
-    return _segment(algorithm, problem, keys, progress, until, horizon, runs)
-
-
-@_compiled
-def run_box_segment(
-    algorithm: Any,
-    problem: Any,
-    keys: PRNGKey,
-    progress: Progress,
-    until: Any,
-    horizon: int,
-    runs: Runs,
-) -> Progress:
-    """Continues runs over a box from `progress` to evaluation `until`."""
-    return _segment(algorithm, problem, keys, progress, until, horizon, runs)
+run_segment = _compiled(_segment, compiler_options=COMPILER_OPTIONS)
+run_box_segment = _compiled(_segment)
 
 
 @partial(jax.jit, static_argnames=("capacity", "runs"))

@@ -18,6 +18,7 @@ from jax import Array, lax
 from jsketch import struct
 
 AXES = ("setting", "seed")  # the default names of the axes before the evaluations
+SHARED = ("y", "regret", "best", "simple_regret", "round", "batch_size")  # columns of both traces
 
 
 def optional(package: str, name: str) -> Any:
@@ -124,8 +125,9 @@ class BaseTrace:
         that ended early."""
         raise NotImplementedError
 
-    def columns(self) -> dict[str, Any]:
-        """The columns of `to_frame`, by name."""
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns of `to_frame`."""
         raise NotImplementedError
 
     def to_frame(self, axes: Sequence[str] | None = None) -> Any:
@@ -145,7 +147,7 @@ class BaseTrace:
             frame = run(bandit, problem, keys, 100).to_frame()
             frame.groupby("t").simple_regret.mean()  # over the seeds
         """
-        return frame_of(self.columns(), axes)
+        return frame_of(self._columns(), axes)
 
     def to_xarray(self, axes: Sequence[str] | None = None, **attrs: Any) -> Any:
         """An xarray Dataset with the columns of `to_frame` as variables [seed, t], where x has the
@@ -161,11 +163,14 @@ class BaseTrace:
 
             data = jax.vmap(regret_of)(lengthscales).to_xarray(kernel="Gaussian")  # [setting, t]
         """
-        columns = self.columns()
+        columns = self._columns()
         for path, leaf in jax.tree_util.tree_leaves_with_path(getattr(self, "info", ())):
             name = jax.tree_util.keystr(path, simple=True, separator=".")
             columns[f"info.{name}"] = leaf
         return dataset_of(columns, axes, attrs)
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.column_names}
 
 
 @struct.dataclass
@@ -197,18 +202,9 @@ class Trace(BaseTrace):
     def made(self) -> Array:
         return self.arm >= 0
 
-    def columns(self) -> dict[str, Any]:
-        return dict(
-            arm=self.arm,
-            y=self.y,
-            regret=self.regret,
-            best=self.best,
-            simple_regret=self.simple_regret,
-            round=self.round,
-            batch_size=self.batch_size,
-            dictionary_size=self.dictionary_size,
-            width=self.width,
-        )
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return ("arm", *SHARED, "dictionary_size", "width")
 
 
 @struct.dataclass
@@ -238,17 +234,9 @@ class BoxTrace(BaseTrace):
     def made(self) -> Array:
         return self.round >= 0
 
-    def columns(self) -> dict[str, Any]:
-        return dict(
-            x=self.x,
-            y=self.y,
-            regret=self.regret,
-            best=self.best,
-            simple_regret=self.simple_regret,
-            round=self.round,
-            batch_size=self.batch_size,
-            value=self.value,
-        )
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return ("x", *SHARED, "value")
 
 
 # programs of their own, because outside of jit each operation would be compiled by itself

@@ -79,5 +79,5 @@ def test_a_run_compiles_four_programs_and_other_numbers_none():
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, *others = json.loads(done.stdout)
-    assert len(first) - 1 <= 4 and first.count("run_segment") == 1
+    assert len(first) - 1 <= 4 and first.count("_segment") == 1
     assert others == [[first[-1]]] * 6

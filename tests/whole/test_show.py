@@ -149,19 +149,8 @@ def test_the_message_on_a_misspelled_argument_names_the_right_one(function):
 @pytest.mark.parametrize(
     "package",
     [
-        *(
-            bandits,
-            bandits.widths,
-            box,
-            contrib,
-            kernels,
-            loops,
-            online,
-            posterior,
-            problems,
-            scale,
-        ),
-        *(suggest, suggest.acquisitions, types),
+        *(bandits, bandits.widths, box, contrib, kernels, loops, online, posterior),
+        *(problems, scale, suggest, suggest.acquisitions, types),
     ],
     ids=lambda package: package.__name__,
 )
