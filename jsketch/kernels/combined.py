@@ -144,8 +144,8 @@ class Select(Operators, struct.Settings):
     kernel   a kernel of `jsketch.kernels`; its lengthscales are those of the selected inputs
     columns  the numbers of the inputs, such as [0, 2], static
 
-    Raises ValueError for columns that are not integers of at least 0, and for inputs that do not
-    have such columns.
+    Raises ValueError for columns that are not distinct integers of at least 0, and for inputs that
+    do not have such columns.
 
     Example:
 
@@ -158,9 +158,10 @@ class Select(Operators, struct.Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         columns = np.atleast_1d(np.asarray(self.columns))
-        if columns.ndim != 1 or columns.dtype.kind not in "iu" or np.any(columns < 0):
+        are_numbers = columns.ndim == 1 and columns.dtype.kind in "iu" and np.all(columns >= 0)
+        if not are_numbers or len(np.unique(columns)) < len(columns):
             raise ValueError(
-                "columns must be numbers of inputs, from 0, such as [0, 2];"
+                "columns must be distinct numbers of inputs, from 0, such as [0, 2];"
                 f" {self.columns!r} was given."
             )
         # a tuple, because static fields are hashed

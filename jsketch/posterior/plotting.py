@@ -45,6 +45,10 @@ def plot(
     points = None if x is None else np.asarray(checks.real("x", x), float)
     if points is not None and (points.ndim != 2 or points.shape[1] != d):
         raise ValueError(f"x must be evaluations [n, {d}]; its shape is {points.shape}.")
+    if points is None and y is not None:
+        raise ValueError("rewards y are drawn at their points x, which were not given.")
+    if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        raise ValueError("the ends of the domain must be finite.")
     if axes is None:
         _, axes = plt.subplots(1, d, figsize=(6.4 if d == 1 else 9.6, 4), layout="constrained")
     if d == 1:
