@@ -50,7 +50,8 @@ def results():
 
     run = loops.run(BANDIT, PROBLEM, KEY, horizon=8)
     fixed = FixedBKB(kernels.Gaussian(0.5), batch=4)
-    driven = drive(fixed, measure, Arms(X), KEY, horizon=8)
+    with pytest.warns(UserWarning, match="2 of 8 evaluations failed"):
+        driven = drive(fixed, measure, Arms(X), KEY, horizon=8)
     forecaster = online.PKAWV(Taylor(inputs=2, degree=2, lengthscale=1.0))
     losses, _ = loops.prequential(forecaster, (X, MEANS), KEY)
     space = Space(x=(-1.0, 1.0), c=["a", "b"])
