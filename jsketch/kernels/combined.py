@@ -48,8 +48,8 @@ class Operators:
 
 
 def _refuse_functions(other: Any) -> None:
-    """Raises ValueError for a function, or a kernel of tinygp or GPJax, which would otherwise take
-    the kernel as a constant of its own."""
+    """Raises ValueError for a function, and for a kernel of tinygp or GPJax: these libraries would
+    treat the kernel of jsketch as a constant."""
     if callable(other) and not checks.is_kernel(other) and not isinstance(other, type):
         raise ValueError(
             "a function, or a kernel of another library, is added or multiplied as"

@@ -86,11 +86,8 @@ def expected_size(
     The function runs on the host, in O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good
     arms, for which the result is too large. With more than ESTIMATE_ARMS arms it can be too small.
     """
-    count = min(arms.count, ESTIMATE_ARMS)
-    chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
-    gram = np.asarray(_gram(kernel, arms.features, chosen), np.float64)
-    # a Gram matrix of repeated arms is singular up to its rounding errors
-    least_noise = 10 * count * np.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
+    gram, least_noise = _sampled_gram(kernel, arms.features, arms.count)
+    count = len(gram)
     noise = max(float(np.asarray(regularization)) * count / horizon, least_noise)
     leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
     return float(np.clip(np.asarray(qbar) * leverage, 0, 1).sum())
@@ -104,12 +101,11 @@ def expected_kors_size(xs: Any, kernel: Kernel, sampling: Sampling) -> float:
     computed, each as n / ESTIMATE_ARMS copies of one example, whose variances are v / (1 + i v /
     mu), i = 0, 1, ... All v come from one Cholesky factorization.
     """
-    n, count = len(xs), min(len(xs), ESTIMATE_ARMS)
-    chosen = np.random.default_rng(0).choice(n, count, replace=False)
-    gram = np.asarray(_gram(kernel, xs, chosen), np.float64)
+    gram, least_noise = _sampled_gram(kernel, xs, len(xs))
+    count = len(gram)
     mu = float(np.max(np.asarray(sampling.mu)))
     c = float(np.max(np.asarray(sampling.beta * (1 + sampling.eps))))
-    copies, least_noise = n / count, 10 * count * np.finfo(xs.dtype).eps * np.diagonal(gram).max()
+    copies = len(xs) / count
     # in float32, kernel values of inputs far from their mean may have larger errors than these
     noise = max(mu / copies, least_noise, -2 * float(np.linalg.eigvalsh(gram)[0]))
     pivots = np.square(np.diagonal(np.linalg.cholesky(gram + noise * np.eye(count))))
@@ -118,6 +114,16 @@ def expected_kors_size(xs: Any, kernel: Kernel, sampling: Sampling) -> float:
     certain = np.clip(c - 1 / ratio, 0, copies)
     later = np.log1p((copies + 0.5) * ratio) - np.log1p((certain + 0.5) * ratio)
     return float((certain + c * later).sum())
+
+
+def _sampled_gram(kernel: Kernel, x: Any, n: int) -> tuple[np.ndarray, float]:
+    """(the Gram matrix of up to ESTIMATE_ARMS random ones of the first n rows of x, the least noise
+    with which it is not singular), on the host. A Gram matrix of repeated rows is singular up to
+    its rounding errors."""
+    count = min(n, ESTIMATE_ARMS)
+    chosen = np.random.default_rng(0).choice(n, count, replace=False)
+    gram = np.asarray(_gram(kernel, x, chosen), np.float64)
+    return gram, 10 * count * np.finfo(x.dtype).eps * np.diagonal(gram).max()
 
 
 @jax.jit

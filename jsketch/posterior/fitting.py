@@ -106,8 +106,6 @@ def fit(
             "the average of several rewards does not show their noise: give squares, the sum of the"
             ' squares of all rewards, or fixed=("regularization",).'
         )
-    if squares is not None and counts is None:
-        raise ValueError("squares needs counts, the number of rewards at each point.")
     checks.nonnegative_integer(restarts=restarts)
     checks.positive_integer(steps=steps)
     if spread is not None:

@@ -46,9 +46,11 @@ def checked_values(
     """The values in the dtype of x; points without a reward are the first point that has one.
     Raises ValueError unless x is [n, d] with n >= 1, y and the counts are [n], no count is NaN or
     below 0, the mean and the squares are numbers, the kernel is one, and the named numbers are
-    above 0."""
+    above 0, and for squares without counts."""
     checks.component("kernel", KERNEL, kernel)
     checks.positive(**numbers)
+    if squares is not None and counts is None:
+        raise ValueError("squares needs counts, the number of rewards at each point.")
     for name, value in (("mean", mean), ("squares", squares)):
         if value is not None and jnp.ndim(value) > 0:
             raise ValueError(
@@ -165,8 +167,6 @@ def log_marginal_likelihood(
     values = checked_values(
         kernel, x, y, counts, mean=mean, squares=squares, regularization=regularization
     )
-    if squares is not None and counts is None:
-        raise ValueError("squares needs counts, the number of rewards at each point.")
     dtype = values.x.dtype
     numbers = [
         None if n is None else jnp.asarray(n, dtype) for n in (regularization, mean, squares)
