@@ -144,6 +144,12 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     return lax.while_loop(lambda carry: carry[0], step, (needed, old))[1]
 
 
+def skip_on_cpu(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
+    """change(old), which equals old unless `needed` [] is true; a CPU skips it then. On an
+    accelerator a condition costs more than a small change."""
+    return change(old) if on_accelerator() else lazy_cond(needed, change, old)
+
+
 def aligned(vector: ArrayLike, x: Array) -> Array:
     """A vector [d] reshaped to [1, ..., 1, d], with the rank of x [..., d], for sums and products
     with x. A number is unchanged."""

@@ -316,6 +316,19 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         due = jnp.where(state.due == DESIGN, DESIGN, REBUILD).astype(jnp.int32)
         return replace(state, posterior=empty, due=due)
 
+    def with_gram(self, state: SomeState, arms: Arms) -> SomeState:
+        """The same state with the kernel values of all arms in memory, with which `observe` is
+        faster, if they are small enough and the dictionary is extended."""
+        keeps = isinstance(self.dictionary, Extend)
+        if not (keeps and posterior.gram_fits(arms, state.capacity)):
+            return state
+        p = posterior.with_gram(state.posterior, self.kernel, arms.features)
+        return replace(state, posterior=p)
+
+    def without_gram(self, state: SomeState) -> SomeState:
+        """The same state without kernel values in memory, as a run returns it."""
+        return replace(state, posterior=posterior.without_gram(state.posterior))
+
     def grow(self, state: SomeState, arms: Arms, capacity: int) -> SomeState:
         """The same state with another capacity; its posterior is computed from its history."""
         return self._with_posterior(state, arms, capacity)[0]
@@ -332,6 +345,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             state.sums,
             state.inducing,
             capacity,
+            keep_gram=state.posterior.gram is not None,
         )
         exceeds = state.dictionary_size > capacity
         done = jnp.where(state.due == DESIGN, DESIGN, NOTHING)

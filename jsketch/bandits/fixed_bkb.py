@@ -17,8 +17,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.bbkb import SketchedBandit, SketchedEvidence, State
-from jsketch.core import conditioned, history, widths
+from jsketch.bandits.bbkb import SketchedBandit, SketchedEvidence, SomeState, State
+from jsketch.core import conditioned, history, low_rank, widths
 from jsketch.numerics import positions, take
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
@@ -87,6 +87,10 @@ class FixedBKB(SketchedBandit):
         pending = arms.on_devices(jnp.zeros_like(prior.counts))
         tried = arms.on_devices(jnp.zeros_like(prior.inducing))
         return FixedBatchState(**vars(prior), pending=pending, tried=tried)
+
+    def with_gram(self, state: SomeState, arms: Arms) -> SomeState:
+        """`SketchedBandit.with_gram`, if batches are small enough for low-rank updates."""
+        return super().with_gram(state, arms) if self.batch <= low_rank.MOST else state
 
     def confidence_width(self, state: State, arms: Arms) -> Array:
         """The width [] of a batch."""

@@ -54,6 +54,10 @@ class DiscountedBKB(BKB):
     discount: ArrayLike = struct.number(0.99, above=0, at_most=1)
     whole_counts: ClassVar[bool] = False  # discounted counts are fractions
 
+    def with_gram(self, state: Any, arms: Arms) -> Any:
+        """The state itself, because every round computes the posterior from scratch."""
+        return state
+
     def observe(
         self, state: Any, arms: Arms, query: Query, y: Array, key: PRNGKey
     ) -> tuple[Any, Info]:

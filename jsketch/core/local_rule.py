@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import numerics
 from jsketch.core.posterior import Posterior, embed, features
 from jsketch.core.working_set import Batch, add_picks, stop
 from jsketch.numerics import (
@@ -26,8 +27,10 @@ from jsketch.numerics import (
     while_any,
 )
 
-BOUNDS_TOGETHER = 1_024  # arms whose bounds are computed together
-TERMS_TOGETHER = 16  # distinct picks whose terms are added together
+# arms whose bounds are computed together, and distinct picks whose terms are added together; an
+# accelerator takes larger steps
+BOUNDS_TOGETHER, BOUNDS_ACCELERATOR = 256, 1_024
+TERMS_TOGETHER, TERMS_ACCELERATOR = 4, 16
 
 
 def add_picks_local(
@@ -90,7 +93,10 @@ def local_bounds(
     growth = jnp.maximum(batch.bound - jnp.max(bounds), 0)
     bounds = bounds + growth
     exceeds = bounds > ratio
-    n_arms, n_picks = min(BOUNDS_TOGETHER, len(x)), min(TERMS_TOGETHER, len(x))
+    together = BOUNDS_TOGETHER, TERMS_TOGETHER
+    if numerics.on_accelerator():
+        together = BOUNDS_ACCELERATOR, TERMS_ACCELERATOR
+    n_arms, n_picks = (min(size, len(x)) for size in together)
     # the terms of repeated picks are equal: each is computed once and multiplied by its pulls
     in_batch = jnp.arange(len(batch.arms), dtype=jnp.int32) < batch.size
     place = jnp.where(in_batch, batch.arms, len(x))
@@ -104,16 +110,23 @@ def local_bounds(
         explained = matmul(posterior.root, z.T) / regularization - embedded
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
 
-        def add_arms(j: Array, sums: Array) -> Array:
-            index = positions(exceeds, n_arms, j * n_arms)
-            arms = take(x, jnp.minimum(index, len(x) - 1))
-            products = gram_product(kernel, arms, posterior.points, columns, posterior.rank)
+        def terms(arms: Array, products: Array) -> Array:
             covariance = kernel.gram(arms, picked) / regularization - products[:, :n_picks]
             terms = [matmul(jnp.square(covariance), weight)]
             if guaranteed:
                 terms.append(matmul(jnp.square(products[:, n_picks:]), weight))
-            return sums.at[index].add(jnp.stack(terms, axis=1), mode="drop")
+            return jnp.stack(terms, axis=1)
 
+        def add_arms(j: Array, sums: Array) -> Array:
+            index = positions(exceeds, n_arms, j * n_arms)
+            arms = take(x, jnp.minimum(index, len(x) - 1))
+            products = gram_product(kernel, arms, posterior.points, columns, posterior.rank)
+            return sums.at[index].add(terms(arms, products), mode="drop")
+
+        if posterior.gram is not None:  # the terms of all arms take less time than to find some
+            gram = posterior.gram
+            needed = trip_count((count(exceeds) > 0).astype(jnp.int32))
+            return lax.fori_loop(0, needed, lambda *_: terms(x, matmul(gram, columns)), zeros)
         return lax.fori_loop(0, trip_count(-(-count(exceeds) // n_arms)), add_arms, zeros)
 
     zeros = jnp.zeros((len(x), 2 if guaranteed else 1), x.dtype)

@@ -13,12 +13,14 @@ default rule of the dictionary keeps them. The sketch is then the exact posterio
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from jsketch import numerics
 from jsketch.core.posterior import Posterior, embed
 from jsketch.numerics import (
     count,
@@ -28,6 +30,7 @@ from jsketch.numerics import (
     positions,
     put,
     put_if,
+    skip_on_cpu,
     sweep,
     take,
     trip_count,
@@ -112,29 +115,40 @@ def update_low_rank(
     def pull(j: Array, carry: tuple[Posterior, _Pulled, Array, _Pulls]) -> Any:
         p, pulled, accurate, arms = carry
         point, n, reward, is_new = (take(leaf, j) for leaf in arms)
-        size = p.rank
-        points = put_if(is_new, p.points, size, point)
-        k = kernel.gram(point[None], points)[0]
 
-        # the point joins: a column of R, and V^-1/2 = 1/sqrt(lam) in its slot
-        z = matmul(k, p.root)
-        rest = kernel.diag(point[None])[0] - matmul(z, z)
-        fits = (size < capacity) & (rest >= LEAST_RESIDUAL * largest_prior)
-        column = ((slots == size).astype(x.dtype) - matmul(p.root, z)) / jnp.sqrt(rest)
-        root = put_if(is_new, p.root, size, column, axis=1)
-        dual = put_if(is_new, p.dual, size, column / jnp.sqrt(lam), axis=1)
+        # a CPU joins new points only (`skip_on_cpu`)
+        write = partial(put_if, is_new) if numerics.on_accelerator() else put
+
+        def join(carry: tuple[Posterior, Array]) -> tuple[Posterior, Array]:
+            """A new point joins: a column of R, and V^-1/2 = 1/sqrt(lam) in its slot."""
+            p, accurate = carry
+            size = jnp.minimum(p.rank, capacity - 1)
+            points = write(p.points, size, point)
+            k = kernel.gram(point[None], points)[0]
+            z = matmul(k, p.root)
+            rest = kernel.diag(point[None])[0] - matmul(z, z)
+            fits = (p.rank < capacity) & (rest >= LEAST_RESIDUAL * largest_prior)
+            column = ((slots == size).astype(x.dtype) - matmul(p.root, z)) / jnp.sqrt(rest)
+            gram = p.gram
+            if gram is not None:
+                gram = write(gram, size, kernel.gram(x, point[None])[:, 0], axis=1)
+            root = write(p.root, size, column, axis=1)
+            dual = write(p.dual, size, column / jnp.sqrt(lam), axis=1)
+            joined = replace(p, points=points, root=root, dual=dual, gram=gram)
+            return joined, accurate & (~is_new | fits)
+
+        p, accurate = skip_on_cpu(is_new, join, (p, accurate))
 
         # n pulls: (I - h u u^T)^2 = I - n u u^T / (1 + n u.u)
-        u = matmul(k, dual)
-        covariances = matmul(dual, u)
+        k = kernel.gram(point[None], p.points)[0]
+        u = matmul(k, p.dual)
+        covariances = matmul(p.dual, u)
         scale = 1 / (1 + n * matmul(u, u))
         gain = (reward - n * matmul(k, p.weights)) * scale
         h = n * scale / (1 + jnp.sqrt(scale))
         p = replace(
             p,
-            points=points,
-            root=root,
-            dual=dual - (h * covariances)[:, None] * u[None, :],
+            dual=p.dual - (h * covariances)[:, None] * u[None, :],
             weights=p.weights + gain * covariances,
             logdet=p.logdet - jnp.log(scale),
         )
@@ -143,7 +157,7 @@ def update_low_rank(
             gain=put(pulled.gain, j, gain),
             loss=put(pulled.loss, j, n * scale),
         )
-        return p, pulled, accurate & (~is_new | fits), arms
+        return p, pulled, accurate, arms
 
     def block(i: Array, carry: tuple[Posterior, Array]) -> tuple[Posterior, Array]:
         p, accurate = carry
@@ -162,11 +176,16 @@ def update_low_rank(
             0, trip_count(in_block), pull, (p, start, accurate, arms)
         )
 
-        def change(x: Array) -> tuple[Array, Array]:
-            products = gram_product(kernel, x, p.points, pulled.columns, p.rank)
-            return matmul(products, pulled.gain), matmul(jnp.square(products), pulled.loss)
+        def change(covariances: Array) -> tuple[Array, Array]:
+            return matmul(covariances, pulled.gain), matmul(jnp.square(covariances), pulled.loss)
 
-        gain, loss = sweep(change, x, capacity)
+        def change_of(x: Array) -> tuple[Array, Array]:
+            return change(gram_product(kernel, x, p.points, pulled.columns, p.rank))
+
+        if p.gram is None:
+            gain, loss = sweep(change_of, x, capacity)
+        else:
+            gain, loss = change(matmul(p.gram, pulled.columns))
         variance = jnp.maximum(p.variance - loss, 0)
         # the variances of pulled arms are small, and a difference would lose their digits
         exact = jnp.square(embed(p, kernel, arms.point)).sum(1)

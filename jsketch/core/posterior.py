@@ -18,28 +18,35 @@ an inducing point that was not pulled changes neither its means nor its variance
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import numerics, struct
 from jsketch.numerics import (
     all_finite,
     cholesky_inverse,
     count,
     diagonal,
+    entry,
     inverse_root,
     matmul,
     positions,
+    put,
     squared_norms,
     sum_over,
     sweep,
     take,
+    trip_count,
     upper_factor,
 )
+from jsketch.types import Arms
 
+# kernel values of all arms that are kept in memory in a run on a CPU
+GRAM_BYTES = 256_000_000
 OUTSIDE = 128  # pulled arms outside the dictionary that are added together
 
 
@@ -55,6 +62,8 @@ class Posterior:
     mean      [A]
     variance  [A], divided by lam
     logdet    [], logdet(V / lam)
+    gram      [A, M], k_S(x) of all arms, whose columns of other slots are finite; None: kernel
+              values are computed when they are needed (`with_gram`)
     """
 
     points: Array
@@ -64,6 +73,7 @@ class Posterior:
     mean: Array
     variance: Array
     logdet: Array
+    gram: Array | None = None
 
     @property
     def capacity(self) -> int:
@@ -91,6 +101,40 @@ def embed(posterior: Posterior, kernel: Any, x: Array) -> Array:
     """The whitened features u(x) = W^T z(x), [n,M], of points x [n,d]. Their inner products are
     the embedded covariances z(x)^T V^-1 z(x') (BBKB eq. 2)."""
     return matmul(kernel.gram(x, posterior.points), posterior.dual)
+
+
+def with_gram(posterior: Posterior, kernel: Any, x: Array) -> Posterior:
+    """The posterior of arms x [A,d] with their kernel values in memory, which `update` and
+    `update_low_rank` then keep. To read a kernel value takes a tenth of the time of computing it.
+    """
+    return replace(posterior, gram=_kernel_values(kernel, x, posterior.points, posterior.rank))
+
+
+def _kernel_values(kernel: Any, x: Array, points: Array, used: Array) -> Array:
+    """k(x, points) [A,M] for points [M,d], and 0 in the columns from number `used` [] on.
+
+    Each column is computed as that of a point that joins (`core.low_rank`): a run that is resumed,
+    and computes all of them again, has the same values.
+    """
+
+    def column(i: Array, gram: Array) -> Array:
+        return put(gram, i, kernel.gram(x, entry(points, i)[None])[:, 0], axis=1)
+
+    zeros = jnp.zeros((len(x), len(points)), x.dtype)
+    return lax.fori_loop(0, trip_count(used), column, zeros)
+
+
+def without_gram(posterior: Posterior) -> Posterior:
+    """The posterior without kernel values in memory."""
+    return replace(posterior, gram=None)
+
+
+def gram_fits(arms: Arms, capacity: int) -> bool:
+    """Whether the kernel values of arms may be kept: they have at most GRAM_BYTES, and the arms are
+    on one device, and not on an accelerator, which computes values as fast as it reads them."""
+    x = arms.features
+    n_bytes = len(x) * capacity * x.dtype.itemsize
+    return arms.sharding is None and not numerics.on_accelerator() and n_bytes <= GRAM_BYTES
 
 
 def residual(variance: Array, embedded: Array) -> Array:
@@ -140,6 +184,8 @@ def update(
     sums: Array,
     inducing: Array,
     capacity: int,
+    *,
+    keep_gram: bool = False,
 ) -> Posterior:
     """The posterior of a history and a dictionary (BBKB Algorithm 1, line 18; equations 1 to 3;
     BKB equation 4).
@@ -151,8 +197,9 @@ def update(
     sums            [A], sum of the rewards of each arm
     inducing        [A] bool, the arms of the dictionary
     capacity        M, static. If the dictionary has more arms, the result has no meaning
+    keep_gram       whether the posterior keeps the kernel values of all arms (`with_gram`)
 
-    Time O(A m M + M^3) and memory O(A + M^2), beside the arms.
+    Time O(A m M + M^3) and memory O(A + M^2), beside the arms and the kernel values.
 
     Example:
 
@@ -188,19 +235,23 @@ def update(
     weights = matmul(dual, matmul(v_inverse, moment))
     explained_root = matmul(root, _explained_factor(v_inverse, lam, rank))
 
-    def posterior_of(x: Array) -> tuple[Array, Array]:
-        gram = kernel.gram(x, points)
+    def posterior_of(x: Array, gram: Array) -> tuple[Array, Array]:
         unexplained = kernel.diag(x) - squared_norms(gram, explained_root, rank)
         return matmul(gram, weights), jnp.maximum(unexplained, 0) / lam
 
-    mean, variance = sweep(posterior_of, x, capacity)
+    if keep_gram:
+        kept = _kernel_values(kernel, x, points, rank)
+        mean, variance = posterior_of(x, kept)
+    else:
+        kept = None
+        mean, variance = sweep(lambda x: posterior_of(x, kernel.gram(x, points)), x, capacity)
     # The residual of an arm of the dictionary is zero, whereas k(x,x) - |z|^2 has a rounding error,
     # which would be divided by lam (THEORY 9.1)
     exact = jnp.square(matmul(z, v_inverse.T)).sum(1)
     variance = variance.at[place].set(exact, mode="drop")
     pivots = jnp.where(used, diagonal(v_lower), 1)
     logdet = jnp.where(used, 2 * jnp.log(pivots) - jnp.log(lam), 0).sum()
-    return Posterior(points, root, dual, weights, mean, variance, logdet)
+    return Posterior(points, root, dual, weights, mean, variance, logdet, kept)
 
 
 def _explained_factor(v_inverse: Array, lam: ArrayLike, rank: Array) -> Array:

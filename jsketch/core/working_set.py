@@ -6,8 +6,8 @@ current score. A working set consists of the k arms with the largest stored scor
 best arm as long as the largest current score in the set is not below the largest stored score
 outside. Let U [k,M] be the whitened features of the arms in the set, and
 P [M,M] = (I + sum_s u_s u_s^T)^-1, a sum over the picks s of the batch. A pick updates the
-covariance U P U^T [k,k] of the set in O(k^2), and P is updated once for each set. To update the
-scores of all arms after every pick makes the same picks, in O(A m) for each.
+covariance U P U^T [k,k] of the set in O(k^2), and P is updated before each further set. To update
+the scores of all arms after every pick makes the same picks, in O(A m) for each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 
 from jsketch.core.posterior import Posterior, embed, residual
 from jsketch.core.widths import ucb
-from jsketch.numerics import diagonal, largest, matmul, put, put_part, take, while_any
+from jsketch.numerics import diagonal, largest, matmul, put, put_part, skip_on_cpu, take, while_any
 
 ARMS_OF_SET = 16  # k, arms of a working set
 PICKS_OF_SET = 256  # the largest number of picks from one working set
@@ -44,18 +44,22 @@ class Batch(NamedTuple):
     # the local rule, the largest local bound at the last check + the sum since then
     bound: Array
     scores: Array  # [A], upper bounds of the current scores
-    covariance: Array  # [M, M], P
+    covariance: Array  # [M, M], P without the picks of the last set, which the next one reads
+    half: Array  # [k, M], U P of the last set
+    reduction: Array  # [k, k], S of the last set: its picks change P by -half^T S half
 
 
 def empty(posterior: Posterior, scores: Array, slots: int) -> Batch:
     """A batch without picks for arms with these scores [A], and at most `slots` picks."""
-    dtype = scores.dtype
+    dtype, n_arms = scores.dtype, min(ARMS_OF_SET, len(scores))
     return Batch(
         arms=jnp.zeros(slots + PICKS_OF_SET, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=jnp.ones((), dtype),
         scores=scores,
         covariance=jnp.eye(posterior.capacity, dtype=dtype),
+        half=jnp.zeros((n_arms, posterior.capacity), dtype),
+        reduction=jnp.zeros((n_arms, n_arms), dtype),
     )
 
 
@@ -164,7 +168,14 @@ def add_picks(
         live = goes_on(batch)
         index, outside = largest(batch.scores, n_arms)
         u, variance = embed(posterior, kernel, take(x, index)), take(posterior.variance, index)
-        half = matmul(u, batch.covariance)
+
+        def after_last_set(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            before, u = carry
+            change = matmul(batch.half.T, matmul(batch.reduction, batch.half))
+            return before - change, matmul(u, before - change)
+
+        # most batches come from one set, which no picks precede
+        covariance, half = skip_on_cpu(batch.size > 0, after_last_set, (batch.covariance, u))
         picks, scores = pick_from_set(
             take(posterior.mean, index),
             residual(variance, u),
@@ -183,7 +194,9 @@ def add_picks(
             bound=picks.bound,
             # if rounding increased a stored score, the loop over sets might not end
             scores=batch.scores.at[index].min(scores),
-            covariance=batch.covariance - matmul(half.T, matmul(picks.reduction, half)),
+            covariance=covariance,
+            half=half,
+            reduction=picks.reduction,
         )
 
     return while_any(goes_on, add_from_set, batch)

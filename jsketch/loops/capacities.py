@@ -18,28 +18,31 @@ ESTIMATE_ARMS = 768  # largest number of arms whose leverage scores `expected_si
 # The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.4 to
 # 1.0 times the expected size where the arms are not much more than ESTIMATE_ARMS or few are good,
 # and 1.5 times on the hard problem of `experiments.bench.bandits`, for which the capacity grows. A
-# growth costs another compilation, and a capacity that is twice as large at most half of a run.
-INITIAL_SIZE_RATIO = 1.1
+# growth costs another compilation, which takes longer than most runs, and a capacity that is twice
+# as large half of a run. From MANY_RUNS runs on, the runs take longer than a compilation.
+INITIAL_SIZE_RATIO, RATIO_OF_MANY, MANY_RUNS = 1.1, 0.5, 8
 # The initial capacity for a stream as a multiple of `expected_kors_size`. On uniform inputs the
 # dictionary has 1.1 to 1.2 times the expected size.
 INITIAL_STREAM_RATIO = 1.25
 MULTIPLE = 16  # capacities are rounded up to a multiple of this
 # Small capacities grow faster, because each new capacity compiles a program. From LARGE on, an
 # elimination at a needlessly large capacity costs more than a compilation.
-GROWTH, GROWTH_OF_LARGE, LARGE = 2.25, 1.125, 256
+GROWTH, GROWTH_OF_LARGE, LARGE = 2.25, 1.125, 1_024
 
 
-def with_initial_capacity(algorithm: Any, arms: Arms, horizon: int) -> Any:
-    """The algorithm with a capacity of at least INITIAL_SIZE_RATIO times `expected_size`, at most
-    A, if its dictionary is extended. The capacity of other algorithms stays: a dictionary that is
-    drawn after every batch is smaller. So does it for traced arms or settings."""
+def with_initial_capacity(algorithm: Any, arms: Arms, horizon: int, n_runs: int = 1) -> Any:
+    """The algorithm with a capacity of at least INITIAL_SIZE_RATIO times `expected_size`, or
+    RATIO_OF_MANY times for MANY_RUNS runs or more, at most A, if its dictionary is extended. The
+    capacity of other algorithms stays: a dictionary that is drawn after every batch is smaller. So
+    does it for traced arms or settings."""
     if not isinstance(getattr(algorithm, "dictionary", None), Extend):
         return algorithm
     settings = algorithm.kernel, algorithm.regularization, algorithm.qbar
     if is_traced((arms, settings)):
         return algorithm
     size = expected_size(arms, *settings, horizon)
-    estimate = _round_up(INITIAL_SIZE_RATIO * size)
+    ratio = INITIAL_SIZE_RATIO if n_runs < MANY_RUNS else RATIO_OF_MANY
+    estimate = _round_up(ratio * size)
     return replace(algorithm, capacity=max(algorithm.initial_slots, min(estimate, arms.count)))
 
 

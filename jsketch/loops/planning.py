@@ -79,7 +79,7 @@ def plan(
 
     key = jax.random.key(0)
     bandit = struct.numbers_in_dtype(bandit, problem.arms.features.dtype)
-    bandit = with_initial_capacity(bandit, problem.arms, horizon)
+    bandit = with_initial_capacity(bandit, problem.arms, horizon, seeds)
     start_time = time.perf_counter()
     # called as in `advance`, so that a later run reuses the program
     progress = advance.start_runs(bandit, problem, key, horizon, runs="one")

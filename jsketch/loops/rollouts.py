@@ -204,7 +204,8 @@ def rollout(
 
     A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
-    then true, and the trace is NaN from there on (`Trace`). A run with a traced number that is out
+    then true, and the trace is NaN from there on (`Trace`), as are the means and variances of its
+    state where a capacity is exceeded. A run with a traced number that is out
     of its range, such as a lengthscale of -1, ends before its first evaluation, with the
     result `NOT_FINITE`.
 
@@ -243,14 +244,27 @@ def rollout(
 
 
 def up_to_end(progress: Progress) -> Progress:
-    """The run with a trace that is NaN and -1 from evaluation t on."""
+    """The run with a trace that is NaN and -1 from evaluation t on, and without the numbers of a
+    stale posterior."""
 
     def cut(column: Array) -> Array:
         made = jnp.arange(column.shape[0], dtype=jnp.int32) < progress.t
         made = made.reshape(-1, *[1] * (column.ndim - 1))
         return jnp.where(made, column, no_value(column.dtype))
 
-    return replace(progress, trace=jax.tree.map(cut, progress.trace))
+    state = _without_stale_numbers(progress.state)
+    return replace(progress, state=state, trace=jax.tree.map(cut, progress.trace))
+
+
+def _without_stale_numbers(state: Any) -> Any:
+    """The state with NaN as means, variances and covariances of a posterior that is stale, because
+    the run has exceeded its capacity. `grow` computes them from the history."""
+    p: Any = getattr(state, "posterior", None)
+    if not (hasattr(state, "stale") and hasattr(p, "weights")):
+        return state
+    names = "mean", "variance", "weights", "dual"
+    numbers = {name: jnp.where(state.stale, jnp.nan, getattr(p, name)) for name in names}
+    return replace(state, posterior=replace(p, **numbers))
 
 
 def grown(algorithm: Any, problem: ArmProblem, progress: Progress, capacity: int) -> Progress:
@@ -344,7 +358,12 @@ def _continue_run(
 
     if not refreshes:
         return lax.while_loop(goes_on, one_round, progress)
-    return lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
+    if not hasattr(algorithm, "with_gram"):
+        return lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
+    # the rounds share kernel values, which are kept here and not in the states of several runs
+    progress = replace(progress, state=algorithm.with_gram(progress.state, arms))
+    progress = lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
+    return replace(progress, state=algorithm.without_gram(progress.state))
 
 
 def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[int, ...]:

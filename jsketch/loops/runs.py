@@ -176,7 +176,7 @@ def run(
         algorithm = struct.numbers_in_dtype(algorithm, arms.features.dtype)
         _check_start(algorithm, arms, horizon, states)
         if states is None:
-            algorithm, state = with_initial_capacity(algorithm, arms, horizon), None
+            algorithm, state = with_initial_capacity(algorithm, arms, horizon, n_runs), None
         else:
             state = states[0] if one_key else _stacked(algorithm, arms, states)
     clock = Clock(on_progress, on_report)

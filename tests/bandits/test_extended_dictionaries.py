@@ -14,7 +14,13 @@ from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, Draw, Extend
 from jsketch.bandits.bbkb import NOTHING, REBUILD
 from jsketch.core import posterior
-from jsketch.loops.capacities import INITIAL_SIZE_RATIO, expected_size, with_initial_capacity
+from jsketch.loops.capacities import (
+    INITIAL_SIZE_RATIO,
+    MANY_RUNS,
+    RATIO_OF_MANY,
+    expected_size,
+    with_initial_capacity,
+)
 from jsketch.results import Result
 from jsketch.types import Query
 
@@ -174,6 +180,8 @@ def test_the_initial_capacity_follows_from_the_expected_size_of_the_dictionary()
     bandit = BBKB(kernel=kernel, regularization=regularization, capacity=4)
     capacity = with_initial_capacity(bandit, arms, horizon).capacity
     assert -1 <= capacity - INITIAL_SIZE_RATIO * expected <= 16
+    many = with_initial_capacity(bandit, arms, horizon, n_runs=MANY_RUNS).capacity
+    assert -1 <= many - RATIO_OF_MANY * expected <= 16
     drawn = bandit.replace(dictionary=Draw())
     assert with_initial_capacity(drawn, arms, horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)

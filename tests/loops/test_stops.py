@@ -138,6 +138,10 @@ def test_a_sweep_that_exceeds_its_capacity_has_no_total():
         assert_unwritten_from(runs.trace, i, t)
     np.testing.assert_array_equal(runs.stopped, ended < SWEEP_HORIZON)
     np.testing.assert_array_equal(np.isnan(runs.trace.regret.sum(1)), runs.stopped)
+    # the posterior of the state is stale, and nothing can be read from it either
+    for numbers in (runs.state.posterior.mean, runs.state.posterior.variance):
+        np.testing.assert_array_equal(np.isnan(numbers).any(1), runs.stopped)
+        np.testing.assert_array_equal(np.isnan(numbers).all(1), runs.stopped)
     ratio = loops.regret_ratio(runs.trace.regret, MANY_ARMS.mean_reward)
     np.testing.assert_array_equal(np.isnan(ratio[:, -1]), runs.stopped)
 
