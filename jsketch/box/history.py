@@ -153,25 +153,32 @@ def best(history: History) -> tuple[Array, Array]:
     return history.x[slot], score[slot]
 
 
-def away_from_failures(
-    score: Callable[[Array], Array], box: Box, past: History
-) -> Callable[[Array], Array]:
-    """The score [n] of points [n, d] of the unit cube that is -inf where the nearest evaluation has
-    failed. Such a score leads to a new point after a failure, and towards a failed point only as
-    far as points beside it succeed. If it is -inf everywhere, as long as no evaluation has
-    succeeded, `search.maximise_over_cube` returns a random point."""
+def near_failures(box: Box, past: History) -> Callable[[Array], Array]:
+    """The function points [n, d] of the unit cube -> [n] bool, whether the nearest evaluation has
+    failed. An optimiser that avoids such points chooses a new one after a failure, and approaches a
+    failed point only as far as points beside it succeed. As long as no evaluation has succeeded,
+    the function is true everywhere."""
     unit = to_unit(box, past.x)
     failed = ~past.ok & (jnp.arange(past.capacity, dtype=jnp.int32) < past.count)
 
-    def away(points: Array) -> Array:
+    def near(points: Array) -> Array:
         squares = jnp.square(points[:, None, :] - unit[None, :, :]).sum(-1)
         to_success, to_failure = (
             jnp.min(jnp.where(mask[None, :], squares, jnp.inf), axis=1)
             for mask in (past.ok, failed)
         )
-        return jnp.where(to_failure < to_success, -jnp.inf, score(points))
+        return to_failure < to_success
 
-    return away
+    return near
+
+
+def away_from_failures(
+    score: Callable[[Array], Array], box: Box, past: History
+) -> Callable[[Array], Array]:
+    """The score [n] of points [n, d] of the unit cube that is -inf where `near_failures` is true.
+    If it is -inf everywhere, `search.maximise_over_cube` returns a random point."""
+    near = near_failures(box, past)
+    return lambda points: jnp.where(near(points), -jnp.inf, score(points))
 
 
 def n_remaining(history: History, limit: ArrayLike | None) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks, components, struct
+from jsketch.box.go_ucb.model import Sample, sample
 from jsketch.box.go_ucb.own_model import warn_of_misfit
 from jsketch.box.history import checked_box
 from jsketch.loops.capacities import larger_capacity
@@ -47,6 +48,8 @@ class Driven:
                   not known
     model         over a box, the `describe`d model of the optimiser, such as its law, in whose
                   coordinates the state is; None: the optimiser has no field `model`
+    model_values  the values of this model at random points and parameters, by which a resumed run
+                  recognizes its function; None: not known
     """
 
     state: Any
@@ -57,6 +60,7 @@ class Driven:
     stopped: bool = struct.field(pytree_node=False, default=False)
     arms_hash: str | None = struct.field(pytree_node=False, default=None)
     model: dict[str, Any] | None = struct.field(pytree_node=False, default=None)
+    model_values: np.ndarray | None = struct.field(pytree_node=False, default=None)
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -380,17 +384,32 @@ class _BoxRounds(NamedTuple):
         model = None if given is None else describe(given)
         if state is None:
             none = np.zeros((0, self.domain.lower.size))
-            return Driven(initial, none, np.zeros(0), model=model)
+            _, values = self._model_values(initial)
+            return Driven(initial, none, np.zeros(0), model=model, model_values=values)
         checks.state_type(self.algorithm, state.state, initial)
         low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
         if state.x.shape[1:] != low.shape or ((state.x < low) | (state.x > high)).any():
             raise ValueError("state is of another box: some of its points lie outside the domain.")
-        if state.model is not None and (changes := differences(state.model, model or {})):
+        found, values = self._model_values(state.state)
+        changes = [] if state.model is None else differences(state.model, model or {})
+        if not changes and found is not None and state.model_values is not None:
+            # functions are described by their names only
+            changes = found.changes(state.model_values)
+        if changes:
             raise ValueError(
                 f"state is of another model, in whose coordinates it is: {'; '.join(changes)}. Give"
                 " its evaluations to a new run (`data`) instead."
             )
-        return replace(state, model=model)
+        return replace(state, model=model, model_values=values)
+
+    def _model_values(self, state: Any) -> tuple[Sample | None, np.ndarray | None]:
+        """The `Sample` of the optimiser's model over the box of a state, and its values [n]; None
+        for an optimiser without a model of GO-UCB."""
+        model = getattr(self.algorithm, "model", None)
+        if not (hasattr(model, "init") and hasattr(model, "apply")):
+            return None, None
+        found = sample(model, getattr(state, "box", self.domain))
+        return found, np.asarray(found.values)
 
     def ask(self, driven: Driven, key: PRNGKey, limit: int) -> Any:
         return _ask(self.algorithm, driven.state, key, limit)

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations, product
 from typing import Any
 
 import jax
@@ -83,6 +84,8 @@ class Law:
     missing     a function of the inputs, the parameters and those of `extra`, which is the truth if
                 the model lacks a term
     extra       {name: (lower, upper, guess)} of the parameters that the model lacks
+    exchanges   a function of parameters by name that returns all those with the same values of the
+                law, each [E, ...], if its parts can be exchanged; None: there are no others
 
     Example:
 
@@ -96,6 +99,7 @@ class Law:
     parameters: Mapping[str, Any]
     missing: Callable[..., Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    exchanges: Callable[[Mapping[str, Array]], dict[str, Array]] | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +129,16 @@ class Law:
         model, dtype = self.true_model, jnp.result_type(float)
         z = jax.random.uniform(key, (model.size,), dtype, -OFF, OFF)
         return model.named(model.vector(z))
+
+    def nearest(self, truth: dict[str, Array], parameters: Mapping[str, Any]) -> dict[str, Array]:
+        """The true parameters or, among their `exchanges`, those that are nearest to
+        `parameters` in the coordinates of `model`."""
+        if self.exchanges is None:
+            return truth
+        model, others = self.model, self.exchanges(truth)
+        z = model.coordinates(parameters)
+        squares = jax.vmap(lambda other: jnp.square(model.coordinates(other) - z).sum())(others)
+        return truth | jax.tree.map(lambda leaf: leaf[jnp.argmin(squares)], others)
 
     def problem(self, key: PRNGKey) -> LawProblem:
         """A problem with drawn parameters. Works under jit and vmap."""
@@ -380,6 +394,19 @@ def _network(x: Array, inner: Array, bias: Array, outer: Array, level: Array) ->
     return level + outer @ jnp.tanh(inner @ x + bias)
 
 
+def _same_networks(parameters: Mapping[str, Array]) -> dict[str, Array]:
+    """The units in every order and with every sign, which changes no value: tanh is odd."""
+    signs, orders = product((1.0, -1.0), repeat=3), permutations(range(3))
+    rows = [(np.array(order), np.array(sign)) for order, sign in product(orders, signs)]
+    order, sign = (jnp.asarray(np.stack(part)) for part in zip(*rows, strict=True))
+    return dict(
+        inner=sign[:, :, None] * parameters["inner"][order],
+        bias=sign * parameters["bias"][order],
+        outer=sign * parameters["outer"][order],
+        level=jnp.broadcast_to(parameters["level"], len(rows)),
+    )
+
+
 network = Law(
     _network,
     box=dict(x=(-1.0, 1.0, 6)),
@@ -390,6 +417,7 @@ network = Law(
         outer=(-np.full(3, 6.0), 6.0, np.array([2.0, -2.0, 2.0])),
         level=(-10.0, 10.0, 0.0),
     ),
+    exchanges=_same_networks,
 )
 
 

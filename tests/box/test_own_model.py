@@ -331,6 +331,22 @@ def test_a_missing_term_is_noticed_and_no_term_is_not():
     assert errors[0] < 0.2 * errors[1]
 
 
+def test_a_process_is_added_before_the_warning():
+    """Five evaluations of a rate that falls, where the law only saturates, speak for a process
+    without being clear evidence."""
+    model = law(lambda S, Vmax, Km: Vmax * S / (Km + S), Vmax=(1, 100, 10), Km=(0.5, 50, 5))
+    x = jnp.array([2.0, 8.0, 20.0, 48.0, 35.0])[:, None]
+    y = jax.vmap(lambda point: HALDANE(dict(Vmax=25.0, Km=12.0, Ki=6.0), point))(x)
+    optimizer = ModelGOUCB(model, **QUICK)
+    state = observed(optimizer, x, y, laws.haldane.domain)
+    found = state.fit.discrepancy
+    assert law_fit.EVIDENCE_ADDED < float(found.evidence) < law_fit.EVIDENCE
+    assert float(found.variance) > 0
+    assert optimizer.describes(state)  # without a warning
+    alone = observed(optimizer.replace(discrepancy="ignore"), x, y, laws.haldane.domain)
+    assert float(alone.fit.discrepancy.variance) == 0
+
+
 def test_a_run_with_a_missing_term_warns():
     problem = laws.unknown_inhibition.problem(jax.random.key(4))
     optimizer = ModelGOUCB(laws.unknown_inhibition.model, **QUICK)

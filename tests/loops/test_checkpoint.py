@@ -228,6 +228,25 @@ def test_the_state_of_another_law_is_refused():
     assert loops.drive(other_width, first_coordinate, BOX, KEY, 4, state=driven).t == 4
 
 
+def test_the_state_of_a_law_whose_function_was_edited_is_refused():
+    """Both functions have the same name, inputs and ranges; only their values differ."""
+
+    def power(exponent):
+        def line(a, slope):
+            return slope * a**exponent
+
+        model = Parametric(line, dict(slope=(0.0, 2.0, 1.0)))
+        settings = dict(restarts=1, fit_steps=5, candidates=8, starts=2, steps=5)
+        return ModelGOUCB(model, **settings)
+
+    driven = loops.drive(power(1), first_coordinate, BOX, KEY, 4, stop=lambda run: run.t == 2)
+    again = power(1)  # another function with the same values
+    assert loops.drive(again, first_coordinate, BOX, KEY, 4, state=driven).t == 4
+    words = r"of another model.*at x = \[.*\] its value for the same parameters was .*, is "
+    with pytest.raises(ValueError, match=words):
+        loops.drive(power(2), pytest.fail, BOX, KEY, 4, state=driven)
+
+
 def test_run_refuses_the_state_of_other_arms():
     problem = problems.finite_arms(ARMS.features, np.zeros(12), 0.1)
     moved = problems.finite_arms(2 * ARMS.features, np.zeros(12), 0.1)

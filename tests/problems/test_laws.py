@@ -54,3 +54,19 @@ def test_a_model_describes_its_law_unless_a_term_is_missing(law):
     model_value, value = map(float, values(problem))
     difference = abs(model_value - value)
     assert (difference > 1e-3 * float(problem.noise_std)) == (law in laws.MISSING)
+
+
+def test_the_units_of_a_network_can_be_exchanged():
+    """The 48 parameters differ and have the values of the truth; each is the nearest to itself."""
+    law = laws.network
+    truth, x = law.draw(KEY), jax.random.normal(KEY, (5, 6))
+    others = law.exchanges(truth)
+    flat = np.concatenate([np.reshape(leaf, (48, -1)) for leaf in others.values()], 1)
+    assert len(np.unique(flat.round(9), axis=0)) == 48
+    values = jax.vmap(lambda one: jax.vmap(lambda point: law.model(one, point))(x))(others)
+    expected = jax.vmap(lambda point: law.model(truth, point))(x)
+    np.testing.assert_allclose(values, np.broadcast_to(expected, values.shape), atol=1e-9)
+    one = jax.tree.map(lambda leaf: leaf[17], others)
+    nearest = law.nearest(truth, jax.tree.map(lambda leaf: leaf + 1e-3, one))
+    jax.tree.map(np.testing.assert_array_equal, nearest, one)
+    assert laws.hill.nearest(truth, {}) is truth

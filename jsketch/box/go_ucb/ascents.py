@@ -31,6 +31,7 @@ BALL_RATE = 2.0
 BALL_DECAY = 0.1
 # Every fourth start moves w along the gradient, the others in random directions.
 GRADIENT_EVERY = 4
+UNIFORM = 64  # uniform points, of which `GradientAscent` takes the first that may be chosen
 NEAR = 0.1  # deviation of the candidates near the best point, in sides of the region
 
 
@@ -40,6 +41,17 @@ class Region(NamedTuple):
     best: Array  # [d], the best observed point
     lower: Array  # [d]
     upper: Array  # [d]
+    # points [K, d] -> [K] bool, whether a point is not chosen, because evaluations near it failed;
+    # None: every point may be chosen
+    excludes: Callable[[Array], Array] | None = None
+
+    def allowed(self, x: Array, values: Array) -> Array:
+        """The values [K] of points x [K, d], and -inf at those that are not chosen."""
+        return values if self.excludes is None else jnp.where(self.excludes(x), -jnp.inf, values)
+
+    def first_allowed(self, x: Array) -> Array:
+        """The first [d] of points x [K, d] that may be chosen; x[0] if there is none."""
+        return x[jnp.argmax(self.allowed(x, jnp.zeros_like(x[:, 0])))]
 
     def uniform(self, key: PRNGKey, count: int) -> Array:
         """Uniform points [count, d]."""
@@ -119,11 +131,11 @@ class BallAscent(struct.Settings):
             return model.value(ball.centre + p.v, x)
 
         def values(pairs: Pairs) -> Array:
-            return jax.vmap(value)(*pairs)
+            return region.allowed(pairs[0], jax.vmap(value)(*pairs))
 
         def directions(_: Any, pairs: Pairs) -> tuple[Array, Pairs]:
             values, (x, p) = jax.vmap(jax.value_and_grad(value, (0, 1)))(*pairs)
-            return values, (x, jax.vmap(ball.to_surface)(p.v))
+            return region.allowed(pairs[0], values), (x, jax.vmap(ball.to_surface)(p.v))
 
         def project(pairs: Pairs) -> Pairs:
             x, p = pairs
@@ -137,7 +149,7 @@ class BallAscent(struct.Settings):
         leaving = jnp.where(along_gradient[:, None], starts.gradient, random)
         pairs = starts.x, jax.vmap(ball.to_surface)(leaving)
         ascents = ascend(values, pairs, self._rule(uniform.dtype), project, self.steps, directions)
-        return best_pair(ascents, lambda p: p.v, otherwise=uniform[0])
+        return best_pair(ascents, lambda p: p.v, otherwise=region.first_allowed(uniform))
 
     def _candidates(
         self, model: FlatModel, ball: Ball, region: Region, uniform: Array, key: PRNGKey

@@ -26,7 +26,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, components, struct
 from jsketch.box import history
 from jsketch.box.go_ucb import model as models
-from jsketch.box.go_ucb.ascents import Maximum, Region, ascent_keys, best_pair
+from jsketch.box.go_ucb.ascents import UNIFORM, Maximum, Region, ascent_keys, best_pair
 from jsketch.box.go_ucb.ball import (
     Ball,
     Printed,
@@ -91,20 +91,21 @@ class GradientAscent(struct.Settings):
 
         def value(pairs: tuple[Array, Array]) -> Array:
             # f_x(w) [K] at w = w_t + v
-            return jax.vmap(lambda x, v: model.value(ball.centre + v, x))(*pairs)
+            values = jax.vmap(lambda x, v: model.value(ball.centre + v, x))(*pairs)
+            return region.allowed(pairs[0], values)
 
         def project(pairs: tuple[Array, Array]) -> tuple[Array, Array]:
             x, v = pairs
             return region.clip(x), jax.vmap(lambda v: v / ball.excess(v))(v)
 
-        x = uniform = region.uniform(ascent_keys(key)[0], 1)
+        x = uniform = region.first_allowed(region.uniform(ascent_keys(key)[0], UNIFORM))
         if self.from_best:
             counts = model.linearize(ball.centre, region.best).counts
-            x = jnp.where(counts, region.best[None], uniform)
-        starts = x, jnp.zeros_like(ball.centre)[None]
+            x = jnp.where(counts, region.best, uniform)
+        starts = x[None], jnp.zeros_like(ball.centre)[None]
         rule = optax.sgd(jnp.asarray(self.rate, x.dtype))
         ascents = ascend(value, starts, rule, project, self.steps)
-        return best_pair(ascents, lambda v: v, otherwise=uniform[0])
+        return best_pair(ascents, lambda v: v, otherwise=uniform)
 
 
 class Row(NamedTuple):
@@ -161,7 +162,8 @@ class GOUCB(struct.Settings):
     model           the parametric function (`box.model`)
     initial         int, n, the uniform points of phase I
 
-    What is not finite is left out, by the rule of `box.model.LeftOut`.
+    What is not finite is left out, by the rule of `box.model.LeftOut`, and no point is chosen whose
+    nearest evaluation failed. Before the first success, points after a failure are uniform.
 
     Example:
 
@@ -205,7 +207,11 @@ class GOUCB(struct.Settings):
     def propose(self, state: GOState, key: PRNGKey) -> tuple[Array, Proposal]:
         """(x_t = argmax_x max_{w in Ball_t} f_x(w) [d], how it was chosen)."""
         ball, model = self.ball(state), flatten(self.model, state.box.lower)
-        region = Region(history.best(state.history)[0], state.box.lower, state.box.upper)
+        near = history.near_failures(state.box, state.history)
+        region = Region(
+            *(history.best(state.history)[0], state.box.lower, state.box.upper),
+            lambda x: near(history.to_unit(state.box, x)),
+        )
         x, v, value = self.ascent.maximise(model, ball, region, key)
         return x, Proposal(ball.beta, ball.sigma.squared_norm(v), value)
 

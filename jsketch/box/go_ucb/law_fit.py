@@ -2,7 +2,7 @@
 
 The model of a value is y = f(x; z) + g(x) + noise. f is the law with coordinates z [p]
 (`box.Parametric`), which have the prior N(0, I) between their bounds. g is a discrepancy, a
-Gaussian process that is zero unless the law does not describe the data (`misfit`).
+Gaussian process that is zero unless the data speak for it (`misfit`).
 
 1. `fit`: z is the maximum of the posterior density, from many starts, for the standard deviation of
    the noise that has the largest evidence.
@@ -39,8 +39,10 @@ FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1e8
 LENGTHSCALES, SHARES, VARIANCES = (0.15, 0.3, 0.6), (0.5, 0.8, 0.95, 0.99), (0.5, 1.0, 2.0, 4.0)
 # the same variance without a discrepancy, down to that of values without noise
 VARIANCES_ALONE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-EVIDENCE = 3.0  # a discrepancy must increase the log evidence by this
-LEAST_FREE = 3.0  # degrees of freedom of the residuals, below which nothing is said about the fit
+# a discrepancy is added if it increases the log evidence by the first number, and the law is said
+# not to describe the values if it does so by the second one; each needs as many degrees of freedom
+# of the residuals. An early discrepancy corrects a wrong law, and leaves a right one as it is
+EVIDENCE_ADDED, EVIDENCE = 1.0, 3.0
 
 
 class Values(NamedTuple):
@@ -61,7 +63,7 @@ class Discrepancy:
     noise: Array  # [], the variance of the noise beside it
     evidence: Array  # [], log evidence of the best discrepancy minus that of none
 
-    is_needed: Array  # [] bool, whether the evidence speaks for it
+    is_needed: Array  # [] bool, whether the law does not describe the values without it
 
     def gram(self, unit: Array, other: Array) -> Array:
         """Cov(g(u), g(v)) [n, m]."""
@@ -261,7 +263,8 @@ def held(law: Parametric, fit: LawFit, values: Values) -> Array:
 
 def misfit(fit: LawFit, law: Parametric, values: Values) -> Discrepancy:
     """The discrepancy with the largest evidence, whose variance is 0 unless it increases the log
-    evidence by EVIDENCE. The evidence is that of the linearised law."""
+    evidence by EVIDENCE_ADDED; it is needed if it does so by EVIDENCE. The evidence is that of the
+    linearised law."""
     linear = linearised(law, fit.z, values)
     centred = linear.residual + matmul(linear.jacobian, fit.z)
     tangent = matmul(linear.jacobian, linear.jacobian.T)
@@ -287,14 +290,14 @@ def misfit(fit: LawFit, law: Parametric, values: Values) -> Discrepancy:
     i, j, k = jnp.unravel_index(best, on_grid.shape)
     gain = on_grid.ravel()[best] - none
     free = linear.used.sum(dtype=dtype) - jnp.minimum(law.size, linear.used.sum(dtype=dtype))
-    is_misfit = (gain > EVIDENCE) & (free >= LEAST_FREE)
+    is_added, is_needed = ((gain > least) & (free >= least) for least in (EVIDENCE_ADDED, EVIDENCE))
     total = fit.variance * factors[k]
     return Discrepancy(
-        variance=jnp.where(is_misfit, total * shares[j], 0),
+        variance=jnp.where(is_added, total * shares[j], 0),
         lengthscale=lengthscales[i],
-        noise=jnp.where(is_misfit, total * (1 - shares[j]), fit.variance),
+        noise=jnp.where(is_added, total * (1 - shares[j]), fit.variance),
         evidence=gain,
-        is_needed=is_misfit,
+        is_needed=is_needed,
     )
 
 

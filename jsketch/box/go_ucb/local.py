@@ -74,7 +74,8 @@ class LocalGOUCB(struct.Settings):
                     the deviation of phase I or, with `refit`, of all observations
     initial         int, uniform points of phase I
 
-    What is not finite is left out, by the rule of `box.model.LeftOut`.
+    What is not finite is left out, by the rule of `box.model.LeftOut`, and no point is chosen whose
+    nearest evaluation failed. Before the first success, points after a failure are uniform.
 
     Example:
 
@@ -135,7 +136,11 @@ class LocalGOUCB(struct.Settings):
         best = state.scaling.inputs(history.best(state.history)[0])
         reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
         lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
-        return Region(best, jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach))
+        near = history.near_failures(state.box, state.history)
+        return Region(
+            *(best, jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach)),
+            lambda z: near(history.to_unit(state.box, state.scaling.points(z))),
+        )
 
     def _end_phase_one(self, state: LocalGOState, key: PRNGKey) -> tuple[LocalGOState, LeftOut]:
         """(the state with w_0, which is also the first centre; what is left out)."""

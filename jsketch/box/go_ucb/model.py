@@ -16,10 +16,12 @@ What is not finite is left out, by the rule of `LeftOut`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import linen as nn
 from jax import Array, lax
@@ -28,7 +30,9 @@ from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import checks, struct
 from jsketch.numerics import matmul
-from jsketch.types import PRNGKey
+from jsketch.types import Box, PRNGKey
+
+SAMPLE = 32  # random points and parameters by which a model is recognised
 
 
 class Functions(NamedTuple):
@@ -148,6 +152,40 @@ def flatten(model: Any, x: Array) -> FlatModel:
         return ravel_pytree(w)[0]
 
     return FlatModel(value, draw, unravel, vector.size)
+
+
+class Sample(NamedTuple):
+    """A model at random points of a box and random parameters, by which it is recognised."""
+
+    x: Array  # [SAMPLE, d]
+    values: Array  # [SAMPLE]
+
+    def changes(self, before: np.ndarray) -> list[str]:
+        """A text that says where these values differ by more than rounding from those of a model
+        `before` [SAMPLE], which has the same parameters; empty if they do not."""
+        values = np.asarray(self.values)
+        rounding = float(np.sqrt(np.finfo(values.dtype).eps))
+        finite = before[np.isfinite(before)]
+        size = float(np.median(np.abs(finite))) if finite.size else 0.0
+        same = np.isclose(values, before, rounding, rounding * size, equal_nan=True)
+        points = np.asarray(self.x)
+        texts = [
+            f"at x = {points[i]} its value for the same parameters was {before[i]:.6g}, is"
+            f" {values[i]:.6g}"
+            for i in np.flatnonzero(~same)
+        ]
+        return texts[:1]
+
+
+@partial(jax.jit, static_argnames="model")
+def sample(model: Any, box: Box) -> Sample:
+    """The `Sample` of a model over a box, which is the same in every process."""
+    flat = flatten(model, box.lower)
+    point_key, parameter_key = jax.random.split(jax.random.key(0))
+    unit = jax.random.uniform(point_key, (SAMPLE, *box.lower.shape), box.lower.dtype)
+    x = box.lower[None, :] + unit * (box.upper - box.lower)[None, :]
+    w = jax.vmap(flat.draw)(jax.random.split(parameter_key, SAMPLE))
+    return Sample(x, jax.vmap(flat.value)(w, x))
 
 
 class Fit(NamedTuple):

@@ -101,8 +101,10 @@ class ModelGOUCB(struct.Settings):
     model           a `Parametric`, a function of named inputs and parameters
     width           radius of the ball, in posterior standard deviations of the law
     noise_std       the standard deviation of the noise, in units of y; None: it is estimated
-    discrepancy     what happens if the law does not describe the values (`describes`): "gp" adds a
-                    Gaussian process of the residuals to the law, "ignore" adds nothing
+    discrepancy     what happens if the law may not describe the values: "gp" adds a Gaussian
+                    process of the residuals to the law as soon as it increases the log evidence by
+                    law_fit.EVIDENCE_ADDED, earlier than a warning (`describes`); "ignore" adds
+                    nothing
     check_every     int, every so many evaluations one is a check: it goes where the law has large
                     values far from all evaluations, because a wrong law may otherwise choose one
                     point forever, where nothing contradicts it. 0: there are no checks

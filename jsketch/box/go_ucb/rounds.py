@@ -43,7 +43,8 @@ class Proposal:
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
-    # [], f_w(x_t), in units of y; -inf if x_t is a uniform point, because no value was finite
+    # [], f_w(x_t), in units of y; -inf if x_t is a uniform point, because no value was finite or
+    # no evaluation had succeeded
     acquisition: Array
 
 
@@ -122,5 +123,7 @@ def end_round(
         is_used & ~in_phase_one, lambda old: add_evaluation(old[0]), new
     )
     info = history.info(state.history, observed)
-    left_out = replace(left_out, pairs=jnp.isneginf(query.proposal.acquisition))
+    # before the first success the points are uniform, whatever the model is
+    is_uniform = jnp.isneginf(query.proposal.acquisition) & state.history.ok.any()
+    left_out = replace(left_out, pairs=is_uniform)
     return new_state, GOInfo(info.observed, info.failed, info.best, query.proposal, left_out)

@@ -52,7 +52,8 @@ class TurboInfo(BoxInfo):
 @struct.dataclass
 class Turbo(struct.Settings):
     """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
-    region that is too small restarts with a Latin hypercube of as many points as it first had.
+    region that is too small restarts with a Latin hypercube of as many points as it first had. Of
+    the candidates of a region, those whose nearest evaluation failed are chosen last.
 
     kernel        a kernel of the inputs divided by the fitted lengthscales
     bounds        `Bounds`, by default the published ones. For functions without noise,
@@ -227,7 +228,10 @@ class Turbo(struct.Settings):
         return history.from_unit(state.box, point), jnp.where(is_design, owner, region), size
 
     def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
-        """(candidates of each region [R,C,d], draws of their values [R,batch,C])."""
+        """(candidates of each region [R,C,d], draws of their values [R,batch,C]). The value of a
+        candidate whose nearest evaluation failed is the least number, by which the others come
+        first."""
+        near = history.near_failures(state.box, state.history)
 
         def draw_region(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
             candidate_key, sample_key = jax.random.split(key)
@@ -240,7 +244,10 @@ class Turbo(struct.Settings):
             values = local_gp.draw(
                 self.kernel, region.model, data, u, sample_key, self.batch, self.frequencies
             )
-            return u, values
+            excluded = near(u)
+            # if all are near failures, for example before the first success, none is left out
+            excluded &= ~excluded.all()
+            return u, jnp.where(excluded[None, :], jnp.finfo(values.dtype).min, values)
 
         return map_or_vmap(
             draw_region, self._members(state), state.regions, jax.random.split(key, self.regions)
