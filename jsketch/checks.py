@@ -24,7 +24,10 @@ from jsketch.warn import warn
 INT32_MAX = 2**31 - 1
 GRAM_ARMS = 32  # number of arms whose Gram matrix is checked
 INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest one
+ASYMMETRY = 1e-4  # the largest accepted asymmetry of kernel values, relative to the largest k(x,x)
 LARGEST_ROUNDING = 1e-3  # larger rounding errors, as a share of k(x,x), cause a warning
+# a smaller regularization, in units of eps k(x,x), causes a warning; it is 1e-3 k(x,x) in float32
+LEAST_REGULARIZATION = 8192
 
 
 # Numbers and choices
@@ -386,6 +389,12 @@ def example(x: Any) -> Array:
     return x
 
 
+def known(x: Any) -> Any:
+    """The array as a NumPy array, unless it is traced. While a caller is traced, operations of JAX
+    on it would be traced too, and its values would not be checked."""
+    return x if is_traced(x) else np.asarray(x)
+
+
 def candidates(x: Any, dimension: int) -> None:
     """The candidates are a finite, non-empty matrix [A, dimension]."""
     if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
@@ -398,7 +407,7 @@ def candidates(x: Any, dimension: int) -> None:
 def floating_dtype(dtype: Any) -> Any:
     """The floating dtype as a JAX dtype; None is JAX's default."""
     try:
-        found = jnp.dtype(jnp.zeros(()).dtype if dtype is None else dtype)
+        found = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
     except TypeError:
         found = jnp.dtype(bool)
     if not jnp.issubdtype(found, jnp.floating):
@@ -454,7 +463,8 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, start: int = 0) -> 
             xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float
         )
     with np.errstate(over="ignore"):  # an infinite example raises below
-        xs, ys = (jnp.asarray(values.astype(dtype, copy=False)) for values in (xs, ys))
+        # `jnp.asarray` of a NumPy array would compile a program
+        xs, ys = (jax.device_put(values.astype(dtype, copy=False)) for values in (xs, ys))
     # on an accelerator NumPy would copy the examples to the host
     isfinite = jnp.isfinite(xs) if numerics.on_accelerator() else np.isfinite(np.asarray(xs))
     is_finite_row = np.asarray(isfinite.all(1))
@@ -609,10 +619,26 @@ def kernel_inputs(kernel: Any, x: Any) -> None:
     """The optional methods `check` and `check_inputs` of the kernel accept the inputs x [n,d]."""
     if is_traced(kernel, x):
         return
-    if hasattr(kernel, "check"):
-        kernel.check(x)
-    if hasattr(kernel, "check_inputs"):
-        kernel.check_inputs(x)
+    # while a caller is traced, operations on known values would be traced too
+    with jax.core.eval_context():
+        if hasattr(kernel, "check"):
+            kernel.check(x)
+        if hasattr(kernel, "check_inputs"):
+            kernel.check_inputs(x)
+
+
+def kernel_on(kernel: Any, x: Any) -> None:
+    """`kernel_inputs`, and jit accepts the methods of the kernel for inputs x [n,d], n >= 1. They
+    are traced but not compiled."""
+    kernel_inputs(kernel, x)
+    if not is_traced(kernel, x):
+        arguments = numbers_in_dtype(kernel, x.dtype), x[:1]
+        traced_result("a method of the kernel", _kernel_values, *arguments)
+
+
+@jax.jit
+def _kernel_values(kernel: Any, x: Array) -> tuple[Array, Array]:
+    return kernel.gram(x, x), kernel.diag(x)
 
 
 def forecaster_inputs(forecaster: Any, x: Any) -> None:
@@ -625,10 +651,10 @@ def forecaster_inputs(forecaster: Any, x: Any) -> None:
 def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> None:
     """The kernel is defined on the arms, and variances k(x,x) / regularization do not overflow.
 
-    Warns of a kernel that is not positive semi-definite, of a regularization that is too small for
-    float32 (THEORY 9.1), and of arms so far apart that rounding changes kernel values between the
-    arms and `n_points` further points (such as inducing points) by more than LARGEST_ROUNDING
-    k(x,x)."""
+    The kernel is symmetric. Warns of a kernel that is not positive semi-definite, of a
+    regularization below the rounding errors of variances (THEORY 9.1), and of arms so far apart
+    that rounding changes kernel values between the arms and `n_points` further points (such as
+    inducing points) by more than LARGEST_ROUNDING k(x,x)."""
     # fewer arms than GRAM_ARMS are repeated, so that only one shape is compiled
     indices = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # Without this context, even constants are traced if the caller is under jit. With
@@ -661,6 +687,17 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             f"k(x, y) of arms {indices[row]} and {indices[column]} is {gram[row, column]}: check"
             f" the parameters of the kernel {kernel}."
         )
+    dtype = domain.features.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    share = eps * float(np.asarray(rounding))
+    asymmetry = np.abs(gram - gram.T)
+    # values that rounding decides cause the warning below
+    if asymmetry.max() > max(ASYMMETRY, 10 * share) * np.abs(gram).max():
+        row, column = np.unravel_index(asymmetry.argmax(), gram.shape)
+        raise ValueError(
+            f"a kernel must be symmetric: k(x, y) of arms {indices[row]} and {indices[column]} is"
+            f" {gram[row, column]:.6g}, and k(y, x) is {gram[column, row]:.6g}."
+        )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
     if eigenvalues[0] < -INDEFINITENESS * max(eigenvalues[-1], 0):
         warn(
@@ -668,9 +705,6 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             f" meaningless: the eigenvalues of the Gram matrix of {GRAM_ARMS} arms are between"
             f" {eigenvalues[0]:.3g} and {eigenvalues[-1]:.3g}."
         )
-    dtype = domain.features.dtype
-    eps = float(jnp.finfo(dtype).eps)
-    share = eps * float(np.asarray(rounding))
     if share > LARGEST_ROUNDING:
         remedy = "arms in float64 (jax_enable_x64) or " if dtype == jnp.float32 else ""
         warn(
@@ -687,13 +721,25 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             f"regularization must be above {least_lam:.2g}: variances are k(x,x) / regularization,"
             f" which overflows {dtype.name}; {regularization} was given."
         )
-    recommended = 1e-3 * float(gram[0, 0])
-    if dtype == jnp.float32 and smallest_lam < recommended:
-        warn(
-            f"regularization {regularization} is too small to be meaningful in float32: it divides"
-            " residuals, whose rounding errors are about 1e-5 k(x,x). Use arms in float64"
-            f" (jax_enable_x64) or a regularization of at least {recommended:g}."
-        )
+    regularization_above_rounding(regularization, gram[0, 0], dtype, "arms")
+
+
+def regularization_above_rounding(
+    regularization: Any, prior: ArrayLike, dtype: DTypeLike, inputs: str
+) -> None:
+    """Warns of a regularization that rounding errors of variances exceed (THEORY 9.1); `prior` []
+    is k(x,x), and `inputs` is what has the dtype."""
+    least = LEAST_REGULARIZATION * float(jnp.finfo(dtype).eps) * float(np.asarray(prior))
+    if float(np.min(np.asarray(regularization, float))) >= least:
+        return
+    error, remedy = 1e-14, ""
+    if dtype == jnp.float32:
+        error, remedy = 1e-5, f"{inputs} in float64 (jax_enable_x64) or "
+    warn(
+        f"regularization {regularization} is too small to be meaningful in {np.dtype(dtype).name}:"
+        f" variances are differences, which have rounding errors of about {error:g} k(x,x) and may"
+        f" be 0. Use {remedy}a regularization of at least {least:.1g}."
+    )
 
 
 def kernel_rounding(kernel: Any, points: Array, n_points: int) -> ArrayLike:

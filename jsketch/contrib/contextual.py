@@ -158,7 +158,7 @@ class KUCB(ContextualUCB):
         origin = self._checked_origin(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
         checks.memory(floats, origin.dtype, max_history=self.max_history)
-        checks.kernel_inputs(self.kernel, origin[None])
+        checks.kernel_on(self.kernel, origin[None])
         zero = jnp.zeros((), origin.dtype)
         return KUCBState(
             points=kors.empty(origin, self.max_history),

@@ -165,7 +165,8 @@ class DiscountedKernelAWV(KernelForecaster):
     def init(self, x: Array, key: PRNGKey) -> KernelState:
         checks.settings(self)
         discounting.check_discount(self.discount)
-        checks.kernel_inputs(self.kernel, checks.example(x)[None])
+        checks.example(x)
+        checks.kernel_inputs(self.kernel, checks.known(x)[None])
         return self._scaled.init(jnp.append(x, 1), key)
 
     def predict(self, state: KernelState, x: Array) -> Array:

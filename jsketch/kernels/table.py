@@ -17,7 +17,6 @@ from jsketch.numerics import matmul
 from jsketch.struct import in_dtype
 
 ROWS = 1024  # rows of a table that are checked at a time
-ASYMMETRY = 1e-4  # the largest accepted asymmetry, relative to the largest k(x,x)
 # rounding of a Laplacian explains negative eigenvalues up to this share of the largest one
 INDEFINITENESS = 1e-6
 
@@ -178,7 +177,7 @@ def check_table(table: Any, name: str = "a table of kernel values") -> None:
         raise ValueError(f"{name} is a square matrix [A, A]; its shape is {values.shape}.")
     if not np.issubdtype(values.dtype, np.floating):
         raise ValueError(f"{name} must be floating point numbers; its dtype is {values.dtype}.")
-    tolerance = ASYMMETRY * max(float(np.abs(values.diagonal()).max()), 0.0)
+    tolerance = checks.ASYMMETRY * max(float(np.abs(values.diagonal()).max()), 0.0)
     for begin in range(0, len(values), ROWS):
         part, mirrored = values[begin : begin + ROWS], values[:, begin : begin + ROWS].T
         if not np.isfinite(part).all():

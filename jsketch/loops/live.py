@@ -26,7 +26,10 @@ from jsketch.loops.streams import (
     BLOCK,
     Forecasts,
     RangeWatch,
+    check_start,
+    init_state,
     predict_pair,
+    split_key,
     warn_of_diverged,
 )
 from jsketch.precision import in_dtype
@@ -39,7 +42,6 @@ Predictions = TypeVar("Predictions", float, np.ndarray)
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 MAX_ROWS = 1024  # largest number of rows that one program predicts
 
-_start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _preview = jax.jit(lambda f, state, xs: f.preview(state, xs))
 
 
@@ -98,12 +100,12 @@ class Live:
             )
         self._forecaster = in_dtype(forecaster, self.dtype)
         self._key = checks.one_key(key=key)
-        init_key, self._stream_key = jax.random.split(self._key)
-        example = jnp.zeros(self.inputs, self.dtype)
-        forecaster.init(example, init_key)  # outside of jit, it raises errors for mistakes
+        init_key, self._stream_key = split_key(self._key)
+        example = jax.device_put(np.zeros(self.inputs, self.dtype))
+        check_start(forecaster, example, init_key)
         # squared length of the longest example whose rounding was checked; infinite after a warning
         self._checked_square = np.inf if forecaster.check_rounding(example) else 0.0
-        self.state = _start(self._forecaster, example, init_key)
+        self.state = init_state(self._forecaster, example, init_key)
 
     @property
     def mean_squared_error(self) -> float:

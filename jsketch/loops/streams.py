@@ -202,7 +202,8 @@ NOT_FINITE = (
 )
 
 
-_start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+init_state = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
+split_key = jax.jit(lambda key: tuple(jax.random.split(key)))
 _stream = partial(jax.jit, static_argnames="block")(continue_pass)
 
 
@@ -378,6 +379,15 @@ class RangeWatch:
 _outside = jax.jit(lambda forecaster, state, xs: forecaster.outside(state, xs))
 
 
+def check_start(forecaster: Any, x: Array, key: PRNGKey) -> None:
+    """`init` at x [d] raises errors for mistakes, because it is traced with known values. Nothing
+    is compiled, unless `init` computes with these values."""
+    try:
+        jax.eval_shape(lambda: forecaster.init(x, key))
+    except checks.VALUES_NEEDED:
+        forecaster.init(x, key)
+
+
 def predict_pair(
     forecaster: Any,
     key: PRNGKey,
@@ -427,14 +437,14 @@ def prepare(
     key = checks.one_key(key=key)
     checks.positive_integer(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
-    init_key, stream_key = jax.random.split(key)
-    longest = _longest_example(xs)
+    init_key, stream_key = split_key(key)
+    longest, first_example = _longest_example(xs), np.asarray(xs)[0]
     if state is None:
-        forecaster.init(longest, init_key)  # outside of jit, it raises errors for mistakes
+        check_start(forecaster, longest, init_key)
         _warn_of_scale(forecaster, xs)
-        state = _start(with_stream_capacity(forecaster, xs, block), xs[0], init_key)
+        state = init_state(with_stream_capacity(forecaster, xs, block), first_example, init_key)
     else:
-        _check_state(forecaster, state, xs[0], init_key)
+        _check_state(forecaster, state, first_example, init_key)
     forecaster.check_rounding(longest)
     return forecaster, xs, ys, state, stream_key
 
@@ -479,9 +489,9 @@ def _warn_of_unit(forecasts: Forecasts, ys: Array) -> None:
         )
 
 
-def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
+def _check_state(forecaster: Any, state: Any, x: Any, key: PRNGKey) -> None:
     """Raises ValueError unless the state has the fields of `init` for x [d]."""
-    expected = jax.eval_shape(_start, forecaster, x, key)
+    expected = jax.eval_shape(init_state, forecaster, x, key)
     # as texts, because two classes of flax.struct may have equal structures
     if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
@@ -495,7 +505,8 @@ def _longest_example(xs: Array) -> Array:
     rounding errors there."""
     values = np.asarray(xs)
     with np.errstate(over="ignore"):
-        return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
+        longest = np.argmax(np.einsum("nd,nd->n", values, values))
+    return jax.device_put(values[longest])
 
 
 def warn_of_diverged(experts: ArrayLike) -> None:

@@ -122,8 +122,8 @@ def checked_example(
     exceeds the memory."""
     checks.settings(forecaster)
     checks.positive_integer(**capacities)
-    x = checks.example(x)
-    checks.kernel_inputs(forecaster.kernel, x[None])
+    values, x = checks.known(x), checks.example(x)
+    checks.kernel_on(forecaster.kernel, values[None])
     checks.memory(size(len(x)), x.dtype, **capacities)
     return x
 

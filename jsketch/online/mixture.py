@@ -94,7 +94,9 @@ class Mixture(Forecaster):
         x, count = checks.example(x), _check_grid(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
             # `init` checks numbers only outside of vmap
-            for expert in self._experts(count):
+            with jax.core.eval_context():
+                experts = self._experts(count)
+            for expert in experts:
                 expert.init(x, key)
         init = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))
         experts = init(self.grid)

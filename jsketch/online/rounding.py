@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
+from jsketch.struct import numbers_in_dtype
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
@@ -29,7 +30,9 @@ def warn_if_large(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> b
     |z|^2 = square [], which is k(x,x) for a kernel. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
-    largest_square, smallest_lam = float(np.max(square)), float(np.min(regularization))
+    # by NumPy, because a maximum of an array of JAX compiles a program
+    largest_square = float(np.max(np.asarray(square)))
+    smallest_lam = float(np.min(np.asarray(regularization)))
     is_float32 = dtype == jnp.float32
     limit = LARGEST_ERROR_FLOAT32 if is_float32 else LARGEST_ERROR
     least_lam = float(jnp.finfo(dtype).eps) * largest_square / limit
@@ -51,8 +54,9 @@ def warn_for_kernel(kernel: Any, x: Array, regularization: Any) -> bool:
     """`warn_if_large` for a kernel at one example x [d]."""
     if is_traced(kernel, x, regularization):
         return False
-    with jax.ensure_compile_time_eval():
-        return warn_if_large(kernel.diag(x[None])[0], regularization, x.dtype)
+    with jax.core.eval_context():
+        square = _variance(numbers_in_dtype(kernel, x.dtype), np.asarray(x)[None])
+    return warn_if_large(np.asarray(square)[0], regularization, x.dtype)
 
 
 def warn_for_features(features: Any, x: Array, regularization: Any) -> bool:
@@ -66,4 +70,5 @@ def _square(features: Any, x: Array) -> Array:
     return jnp.square(features.features(x[None])).sum()
 
 
+_variance = jax.jit(lambda kernel, x: kernel.diag(x))
 _compiled_square = jax.jit(_square)  # without compilation, Taylor features of 22 inputs are slow

@@ -10,9 +10,11 @@ gap between them is compressed.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -96,9 +98,10 @@ class Standardized(Forecaster):
         return bool(self.forecaster.check_rounding(self.first_inputs(x)))
 
     def first_inputs(self, x: Array) -> Array:
-        """z of x [...,d] with the scales before the first example, [...,d]."""
-        scale, varied = self._first_scales(x)
-        return _standardized(self._deviations(x), scale, jnp.zeros_like(scale), varied)
+        """z of x [...,d] with the scales before the first example, [...,d]. Its values are known if
+        those of x are, even while a caller is traced."""
+        with nullcontext() if is_traced(self, x) else jax.core.eval_context():
+            return _first_inputs(self, x)
 
     def predict(self, state: StandardizedState, x: Array) -> Array:
         z = self._inputs(state, x)
@@ -186,6 +189,12 @@ class Standardized(Forecaster):
         z = _standardized(deviations, scale, middle, before)
         varied = jnp.minimum(counts[-1], LATE_EXAMPLES)
         return z, replace(state, scale=scale, middle=middle, late=late, varied=varied)
+
+
+@jax.jit  # one program, because its operations one by one would be 20
+def _first_inputs(forecaster: Standardized, x: Array) -> Array:
+    scale, varied = forecaster._first_scales(x)
+    return _standardized(forecaster._deviations(x), scale, jnp.zeros_like(scale), varied)
 
 
 def _standardized(deviations: Array, scale: Array, middle: Array, varied: Array) -> Array:

@@ -91,7 +91,8 @@ def fit(
     key             of the random starts; None: jax.random.key(0)
 
     Raises ValueError for other shapes, for a number that is not above 0 and not fixed, for a name
-    in `fixed` that no number has, and for counts without squares.
+    in `fixed` that no number has, for counts without squares, and for squares below the sum of
+    counts y^2.
 
     Example:
 

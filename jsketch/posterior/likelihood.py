@@ -46,7 +46,7 @@ def checked_values(
     """The values in the dtype of x; points without a reward are the first point that has one.
     Raises ValueError unless x is [n, d] with n >= 1, y and the counts are [n], no count is NaN or
     below 0, the mean and the squares are numbers, the kernel is one, and the named numbers are
-    above 0, and for squares without counts."""
+    above 0, for squares without counts, and for squares below their least value."""
     checks.component("kernel", KERNEL, kernel)
     checks.positive(**numbers)
     if squares is not None and counts is None:
@@ -70,12 +70,28 @@ def checked_values(
     dtype = jax.dtypes.canonicalize_dtype(x.dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
         dtype = jnp.zeros(()).dtype
+    if squares is not None and not is_traced(squares, y, n):
+        dtypes = [dtype, *(np.asarray(array).dtype for array in (y, squares))]
+        eps = max(jnp.finfo(one).eps for one in dtypes if jnp.issubdtype(one, jnp.floating))
+        _check_squares(squares, np.asarray(y, float), np.asarray(n, float), eps)
     x, y, n = (jnp.asarray(array).astype(dtype) for array in (x, y, n))
     used = jnp.isfinite(y) & (n > 0)
     # a point that pads a history may be NaN, or no row of a table
     x = jnp.where(used[:, None], x, x[jnp.argmax(used)])
-    checks.kernel_inputs(kernel, x)
+    checks.kernel_on(kernel, x)
     return Values(x, jnp.where(used, y, 0), jnp.where(used, n, 0))
+
+
+def _check_squares(squares: Any, y: np.ndarray, n: np.ndarray, eps: Any) -> None:
+    """Raises ValueError if squares are below the sum of n y^2, which is theirs if all rewards at a
+    point are equal, by more than the rounding of a sum over all rewards in one loop."""
+    used = np.isfinite(y) & (n > 0)
+    least = float((n[used] * np.square(y[used])).sum())
+    if not float(squares) >= least * (1 - (n[used].sum() + len(y)) * float(eps)):
+        raise ValueError(
+            f"squares, the sum of the squares of all rewards, is at least {least:.6g}, the sum of"
+            f" counts y^2; {squares} was given."
+        )
 
 
 def covariance(kernel: Any, values: Values, regularization: ArrayLike) -> Array:
@@ -156,8 +172,8 @@ def log_marginal_likelihood(
                     result is the log density of all rewards; without it, of the averages, which has
                     the same derivatives in the numbers of the kernel, but not in the regularization
 
-    Raises ValueError for other shapes, for an object that is not a kernel, and for `squares`
-    without `counts`.
+    Raises ValueError for other shapes, for an object that is not a kernel, for `squares` without
+    `counts`, and for squares below the sum of counts y^2.
 
     Example:
 

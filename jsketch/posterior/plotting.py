@@ -45,16 +45,22 @@ def plot(
     points = None if x is None else np.asarray(checks.real("x", x), float)
     if points is not None and (points.ndim != 2 or points.shape[1] != d):
         raise ValueError(f"x must be evaluations [n, {d}]; its shape is {points.shape}.")
-    if points is None and y is not None:
-        raise ValueError("rewards y are drawn at their points x, which were not given.")
+    rewards = None if y is None else np.asarray(checks.real("y", y), float)
+    if points is None:
+        if rewards is not None:
+            raise ValueError("rewards y are drawn at their points x, which were not given.")
+    elif rewards is not None and rewards.shape != points.shape[:1]:
+        raise ValueError(
+            f"y must be the rewards [n] at the {len(points)} points x; its shape is"
+            f" {rewards.shape}."
+        )
+    elif d == 1 and rewards is None:
+        raise ValueError("evaluations of one input need their rewards y [n].")
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
         raise ValueError("the ends of the domain must be finite.")
     if axes is None:
         _, axes = plt.subplots(1, d, figsize=(6.4 if d == 1 else 9.6, 4), layout="constrained")
     if d == 1:
-        rewards = None if y is None else np.asarray(checks.real("y", y), float)
-        if points is not None and (rewards is None or rewards.shape != points.shape[:1]):
-            raise ValueError("evaluations of one input need their rewards y [n].")
         grid = np.linspace(lower[0], upper[0], LINE)
         mean, deviation = _moments(gp, grid[:, None])
         low, high = mean - DEVIATIONS * deviation, mean + DEVIATIONS * deviation

@@ -138,6 +138,8 @@ def _covariance(gp: GaussianProcess, x: Array) -> Array:
 
 @partial(jax.jit, static_argnames="n_samples")
 def _sample(gp: GaussianProcess, key: PRNGKey, x: Array, n_samples: int) -> Array:
+    if not len(x):
+        return jnp.zeros((n_samples, 0), x.dtype)
     covariance = _covariance(gp, x)
     prior = jax.lax.stop_gradient(jnp.max(gp.kernel.diag(x)))
     unit = jnp.where(prior > 0, prior, 1)
@@ -286,7 +288,9 @@ def condition(
     counts          [n], the number of rewards of which y is the average, 0 where there is none;
                     None: one reward at each point
 
-    Raises ValueError for other shapes, and for an object that is not a kernel.
+    Raises ValueError for other shapes, and for an object that is not a kernel. Warns of a
+    regularization below the rounding errors of variances, which may then be 0: use points in
+    float64 (jax_enable_x64), or at least 1e-3 k(x, x) in float32.
 
     Example:
 
@@ -299,7 +303,16 @@ def condition(
     )
     dtype = values.x.dtype
     lam, m = jnp.asarray(regularization, dtype), jnp.asarray(mean, dtype)
-    return _condition(numbers_in_dtype(kernel, dtype), values, lam, m)
+    kernel = numbers_in_dtype(kernel, dtype)
+    if not is_traced(kernel, values, lam):
+        prior = _prior_variance(kernel, values.x)
+        checks.regularization_above_rounding(regularization, prior, dtype, "points")
+    return _condition(kernel, values, lam, m)
+
+
+@jax.jit
+def _prior_variance(kernel: Any, x: Array) -> Array:
+    return kernel.diag(x)[0]
 
 
 @jax.jit

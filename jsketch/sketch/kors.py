@@ -61,7 +61,9 @@ def check(sampling: Sampling, dtype: DTypeLike) -> None:
     checks.settings(sampling)
     if is_traced(sampling.mu):
         return
-    smallest_mu, least_mu = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
+    # as a NumPy array, because a caller may be traced
+    smallest_mu = np.min(np.asarray(sampling.mu))
+    least_mu = LEAST_MU_EPS * float(jnp.finfo(dtype).eps)
     if smallest_mu < least_mu:
         warn(
             f"mu = {smallest_mu:g} is too small for {np.dtype(dtype).name}: below {least_mu:.0e}"

@@ -419,7 +419,7 @@ def _checked_data(domain: Domain, data: Any, sign: int) -> tuple[list[Any], list
             raise ValueError(f"data[{i}] is a pair (candidate, value); {pair!r} was given.")
         candidate, value = pair
         number = np.asarray(np.nan if value is None else value)
-        if number.shape != () or number.dtype.kind not in "biuf" or abs(number) > LARGEST_VALUE:
+        if number.shape != () or number.dtype.kind not in "iuf" or abs(number) > LARGEST_VALUE:
             raise ValueError(
                 f"data[{i}]: the value is a finite number, or NaN for a failed evaluation;"
                 f" {value!r} was given."

@@ -90,3 +90,13 @@ def test_kernels_of_both_libraries_are_added_and_keep_the_dtype(library):
     desired = (kernels.Gaussian(0.4) + kernels.Linear()).gram(X, X)
     assert kernel.gram(x, x).dtype == kernel.diag(x).dtype == jnp.float32
     np.testing.assert_allclose(kernel.gram(x, x), desired, atol=1e-5)
+
+
+def test_our_kernel_on_the_right_of_one_of_tinygp_is_refused():
+    """tinygp makes a constant of it before this library can take the sum."""
+    theirs = of_tinygp()["gaussian"](0.4)
+    for make in (lambda a, b: a + b, lambda a, b: a * b):
+        with pytest.raises(
+            ValueError, match=r"takes the kernel Gaussian\(.*Pointwise\(kernel\) \+"
+        ):
+            kernels.Pointwise(make(theirs, kernels.Gaussian(0.5)))

@@ -36,7 +36,7 @@ each = by_name(CASES, SLOW)
 
 def compiled_programs():
     """Programs that live streams have compiled in this process."""
-    names = ("_start", "_preview", "_step")  # jitted functions of `live`
+    names = ("init_state", "_preview", "_step")  # jitted functions of `live`
     return sum(getattr(live_streams, name)._cache_size() for name in names)
 
 

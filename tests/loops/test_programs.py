@@ -44,8 +44,9 @@ RUNS = """
 import json, logging, re
 
 import jax, jax.numpy as jnp, numpy as np
-from jsketch import kernels, problems, run
+from jsketch import Live, kernels, online, prequential, problems, run
 from jsketch.bandits import BBKB
+from jsketch.sketch import Taylor
 
 jax.config.update("jax_enable_compilation_cache", False)
 names = []
@@ -68,16 +69,32 @@ for bandit, key in zip(bandits, keys):
     names.clear()
     capacity = run(bandit, problem, key, 100).capacity
     compiled.append([*names, capacity])
+taylor = online.PKAWV(Taylor(inputs=2, degree=3))
+standardized = online.Standardized(taylor, np.zeros(2), np.ones(2))
+streams = [online.NystromAWV(kernels.Gaussian(0.5), 0.1), taylor, standardized]
+begin = [lambda f=f: prequential(f, (x, x[:, 0]), keys[0]) for f in streams]
+begin.append(lambda: Live(taylor, 2, keys[0]).learn(x[0], 1.0))
+for stream in begin:
+    names.clear()
+    stream()
+    compiled.append([*names])
 print(json.dumps(compiled))
 """
 
 
 def test_a_run_compiles_four_programs_and_other_numbers_none():
     """One program is the run, one begins it, and two are Gram matrices of some of the arms, by
-    which the kernel is checked and the capacity chosen. No run needs a larger capacity."""
+    which the kernel is checked and the capacity chosen. No run needs a larger capacity.
+
+    A stream has a program that learns it, two that begin it, one or two that check its examples,
+    and one that splits the key; that of `NystromAWV` also a Gram matrix of some examples."""
     command = [sys.executable, "-W", "error", "-c", RUNS]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    first, *others = json.loads(done.stdout)
+    *runs, nystrom, taylor, standardized, live = json.loads(done.stdout)
+    first, *others = runs
     assert len(first) - 1 <= 4 and first.count("_segment") == 1
     assert others == [[first[-1]]] * 6
+    assert "continue_pass" in nystrom and len(nystrom) <= 6
+    assert "continue_pass" in taylor and len(taylor) <= 5
+    assert len(standardized) <= 7 and len(live) <= 4

@@ -50,6 +50,18 @@ def test_the_likelihood_of_rewards_and_of_averages():
     )
 
 
+@pytest.mark.float32
+def test_squares_of_rewards_that_are_equal_at_each_point_are_taken():
+    """Their sum is the least value of squares, which rounding may pass."""
+    rewards, counts = X[:, 0].astype(np.float32), np.full(16, 5.0)
+    squares = sum(y * y for y in np.repeat(rewards, 5))
+    options = dict(counts=counts, squares=squares * np.float32(1 - 1e-6))
+    x = X.astype(np.float32)
+    value = posterior.log_marginal_likelihood(kernels.Gaussian(0.6), x, rewards, 0.1, **options)
+    expected = dense(0.6, 1.0, 0.1, np.repeat(X, 5, 0), np.repeat(rewards, 5))
+    assert float(value) == pytest.approx(expected, rel=1e-4)
+
+
 def test_first_and_second_derivatives_are_those_of_finite_differences():
     def value(vector):
         lengthscale, variance, lam, mean = vector
@@ -214,6 +226,9 @@ def test_wrong_arguments_of_a_fit_are_refused():
         (lambda: fit(kernel, X, AVERAGES, 0.1, counts=COUNTS), "does not show their noise"),
         (lambda: fit(kernel, X, AVERAGES, 0.1, squares=1.0), "squares needs counts"),
         (lambda: likelihood(kernel, X, AVERAGES, 0.1, squares=1.0), "squares needs counts"),
+        (lambda: fit(kernel, X, AVERAGES, 0.1, counts=COUNTS, squares=9.0), "at least .*; 9.0"),
+        (lambda: likelihood(kernel, X, AVERAGES, 0.1, counts=COUNTS, squares=-1.0), "at least"),
+        (lambda: fit(kernel, X, AVERAGES, 0.1, counts=COUNTS, squares=np.nan), "at least"),
         (lambda: fit(kernel, X, AVERAGES, 0.1, fixed="lengthscale"), "fixed is a tuple"),
         (lambda: fit(kernel, X, AVERAGES, 0.1, fixed=("scale",)), "which no number has"),
         (lambda: fit(0.0 * kernel, X, AVERAGES, 0.1), 'fixed=\\("variance",\\)'),

@@ -60,6 +60,7 @@ def test_what_cannot_be_drawn_is_refused():
         (lambda: posterior.plot(gp, X, np.eye(2), Y), "evaluations \\[n, 1\\]"),
         (lambda: posterior.plot(gp, X[:, 0]), "domain must be"),
         (lambda: posterior.plot(gp, X, y=Y), "at their points x, which were not given"),
+        (lambda: posterior.plot(two, np.eye(2), np.eye(2), Y), "rewards \\[n\\] at the 2 points x"),
         (lambda: posterior.plot(gp, np.full((2, 1), np.nan)), "ends of the domain must be finite"),
         (lambda: posterior.plot(two, np.eye(2), axes=plt.subplots()[1]), "on two axes"),
     )

@@ -1,5 +1,6 @@
 """The posterior at any points, compared with dense NumPy, for every algorithm that has one."""
 
+import contextlib
 import inspect
 import textwrap
 from dataclasses import replace
@@ -14,7 +15,7 @@ from cases import CASES, problem
 from scipy.stats import norm
 from small_problems import INIT, after_each
 
-from jsketch import Arms, Box, Query, kernels, posterior, run
+from jsketch import Arms, Box, Query, kernels, posterior, run, struct
 from jsketch.bandits import BBKB, GPUCB, PointBBKB
 from jsketch.box import GPBandit, ModelGOUCB, Parametric, Turbo, regression
 from jsketch.box import history as box_history
@@ -200,6 +201,13 @@ def test_draws_of_a_kernel_that_is_not_positive_semi_definite_are_nan():
     assert np.isnan(gp.sample(KEY, jnp.array([[0.0], [1.0]]))).all()
 
 
+def test_no_points_have_empty_moments_and_draws():
+    gp = posterior.condition(KERNEL, X, X[:, 0], LAM)
+    assert gp.mean(X[:0]).shape == gp.variance(X[:0]).shape == (0,)
+    assert gp.covariance(X[:0]).shape == (0, 0)
+    assert gp.sample(KEY, X[:0], 3).shape == (3, 0)
+
+
 def test_a_stack_of_posteriors_is_mapped_over_and_numbers_compile_nothing():
     problem_, new = problem(), NEW
     bandit = BBKB(KERNEL, LAM, noise_std=0.1, capacity=32)
@@ -319,6 +327,20 @@ def test_the_process_of_a_box_optimiser_has_the_units_of_the_box():
     assert float(gp.noise) == pytest.approx(0.02 * np.var(y), rel=1e-9)
 
 
+ONE_SIDED = kernels.Pointwise(lambda x, y: jnp.exp(-jnp.abs(2 * x - y).sum()))
+
+
+@struct.dataclass
+class OfNumpy:
+    """A kernel of NumPy operations."""
+
+    def gram(self, x, y):
+        return np.exp(x @ y.T)
+
+    def diag(self, x):
+        return np.exp((x * x).sum(-1))
+
+
 def law(a, height):
     return height * jnp.exp(-(a**2))
 
@@ -383,6 +405,8 @@ def test_what_is_no_posterior_is_refused():
         (lambda: gp.covariance(np.zeros((2, d + 1))), f"points \\[n, {d}\\]"),
         (lambda: gp.sample(KEY, np.zeros((2, d)), 0), "n_samples must be an integer"),
         (lambda: posterior.condition(kernels.Gaussian, X, X[:, 0], LAM), "kernel must be"),
+        (lambda: posterior.condition(ONE_SIDED, X, X[:, 0], LAM), "must be symmetric: k"),
+        (lambda: posterior.condition(OfNumpy(), X, X[:, 0], LAM), "must be a function that jit"),
         (lambda: posterior.condition(KERNEL, X, X, LAM), "their shapes are"),
         (lambda: posterior.condition(KERNEL, X, X[:, 0], 0.0), "regularization must be"),
         (lambda: posterior.condition(KERNEL, X, X[:, 0], LAM, counts=[1.0]), "counts \\(1,\\)"),
@@ -416,6 +440,22 @@ def test_single_precision():
     np.testing.assert_allclose(gp.mean(NEW), exact[0], atol=1e-3)
     np.testing.assert_allclose(gp.variance(NEW), np.diag(exact[1]), atol=1e-4)
     assert np.isfinite(gp.sample(KEY, x, 2)).all()
+
+
+@pytest.mark.float32
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_variances_that_rounding_decides_in_float32_are_warned_of(scale):
+    """Without a warning, the variances at evaluated points have a relative error of 10%; with one
+    they may be 0."""
+    x, kernel = jnp.asarray(X, jnp.float32), scale * kernels.Gaussian(0.5)
+    for lam, warned in ((1e-3 * scale, False), (1e-4 * scale, True), (1e-8 * scale, True)):
+        words = "regularization .* too small .* float32: .* points in float64"
+        with pytest.warns(UserWarning, match=words) if warned else contextlib.nullcontext():
+            gp = posterior.condition(kernel, x, x[:, 0], lam)
+        exact = scale * np.diag(dense(X, X, X, np.ones(len(X)), X[:, 0], lam / scale)[1])
+        error = np.abs(np.asarray(gp.variance(x)) - exact) / exact
+        assert error.max() < 0.1 or warned
+    assert float(gp.variance(x).min()) == 0
 
 
 EXAMPLES = [n for n in posterior.__all__ if "Example:" in inspect.getdoc(getattr(posterior, n))]

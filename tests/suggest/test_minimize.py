@@ -369,9 +369,10 @@ def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
 
 
 def test_importing_jsketch_does_not_import_suggest():
-    code = "import jsketch, sys; print('jsketch.suggest' in sys.modules); jsketch.minimize"
+    """tests/whole/test_readme.py imports `minimize` in a new process."""
+    code = "import jsketch, sys; print('jsketch.suggest' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "False\n"
+    assert run.stdout == "False\n" and callable(jsketch.minimize)
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         jsketch.minimise  # noqa: B018
 
@@ -417,6 +418,7 @@ def test_mistakes_are_refused():
         (loss, SPACE, dict(data=[(3, 2)]), r"data\[0\]: hyperparameters must be a mapping"),
         (len, ["a", "b"], dict(data=[("b", 1), ("c", 2)]), r"data\[1\]: 'c' is not an element"),
         (len, ["a", "b"], dict(data=[("b", np.inf)]), r"data\[0\]: the value is a finite number"),
+        (len, ["a", "b"], dict(data=[("b", True)]), r"data\[0\]: the value is .*; True was"),
     ]
     check_refusals((partial(minimize, *row[:2], **row[2], progress=False), row[3]) for row in rows)
 

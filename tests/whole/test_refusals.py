@@ -175,6 +175,17 @@ class NumpyKernel:
         return jnp.ones(len(x))
 
 
+@struct.dataclass
+class OneSided:
+    """A kernel of a class, that is not symmetric."""
+
+    def gram(self, x, y):
+        return jnp.exp(-jnp.abs(2 * x[:, None] - y[None]).sum(-1))
+
+    def diag(self, x):
+        return jnp.exp(-jnp.abs(x).sum(-1))
+
+
 class TinygpKernel:
     """A kernel with the methods of those of tinygp."""
 
@@ -196,6 +207,9 @@ class GPJaxKernel:
 
     def cross_covariance(self, x, y):
         return KERNEL.gram(x, y)
+
+
+ONE_SIDED = kernels.Pointwise(lambda x, y: jnp.exp(-jnp.abs(2 * x - y).sum()))
 
 
 def begin(bandit, x=X, **data):
@@ -504,6 +518,10 @@ CALLS = {
         (lambda: RandomFourier(2.5).draw(KERNEL, 2, KEY, jnp.float_), "2.5 was given"),
         (lambda: kernels.Matern(1.0, nu=2.0).gram(X, X), "closed forms for nu"),
         (lambda: begin(BKB(NumpyKernel())), "the kernel's gram must be a function that jit acc"),
+        (lambda: begin(BKB(ONE_SIDED)), r"be symmetric: k\(x, y\) is 0.* and k\(y, x\) is 0"),
+        (lambda: begin(BKB(ONE_SIDED + KERNEL)), "the function of a kernel must be symmetric"),
+        (lambda: begin(BKB(OneSided())), r"a kernel must be symmetric: k\(x, y\) of arms \d+ and"),
+        (lambda: KUCB(NumpyKernel()).init(2, KEY), "a method of the kernel must be a function tha"),
         (lambda: BKB(NumpyKernel("name")), "name of kernel, 'name', is a leaf .* declare it with"),
         (
             lambda: kernels.Select(KERNEL, [-1]),
@@ -607,6 +625,9 @@ CALLS = {
         (lambda: stream(ys=IMAGINARY[:, 0]), "labels must be real"),
         (lambda: stream(-ROWS, forecaster=MIN_MAX), r"at least 0; input \[1, 0\] is -1.0"),
         (lambda: loops.Live(MIN_MAX, 1, KEY).predict([-1.0]), "at least 0; input"),
+        (lambda: stream(forecaster=online.KernelAWV(ONE_SIDED)), "function .* must be symmetric"),
+        (lambda: stream(forecaster=online.NystromAWV(NumpyKernel())), "function that jit accepts"),
+        (lambda: loops.Live(online.NOGD(NumpyKernel(), 0.1), 2, KEY), "function that jit accepts"),
         (lambda: stream(state=NOGD.init(POINT, KEY)), "from a KernelState.*; NOGDState was given"),
         (lambda: RIDGE.replace(regularization=PAIR).init(POINT, KEY), r"one number; .* \(2,\)"),
         (lambda: online.PKAWV(Taylor(2, 2.5)).init(POINT, KEY), "degree must be an integer"),
