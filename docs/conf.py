@@ -50,10 +50,6 @@ nb_execution_in_temp = True
 nb_merge_streams = True
 # the next notebook and the next build load programs that were compiled before
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(DOCS / "_build" / "compiled"))
-if os.environ.get("JSKETCH_DOCS_SMALL") == "1":
-    # most of the time of small notebooks is compilation
-    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    os.environ.setdefault("XLA_FLAGS", flags)
 # tqdm looks for widgets, which the page does not need
 os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
 # notebooks call the command jsketch-suggest of this environment

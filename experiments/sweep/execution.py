@@ -2,6 +2,7 @@
 file for each finished run."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,14 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.results import store
+from experiments.results import environment, store
 from experiments.runs import bandit_runs
-from jsketch import loops
+from experiments.sweep.settings import Sweep
+from jsketch import loops, numerics
 from jsketch.loops.advance import Clock, advance
 from jsketch.loops.rollouts import filled_trace
 from jsketch.results import Result
 
 REPORTS = 10  # number of progress reports of a run
+# What worker processes must save, in seconds: they start, and compile their programs
+# (`experiments.bench.seeds`; an estimate until its table is measured)
+START_SECONDS = 15.0
 
 
 class Task(NamedTuple):
@@ -37,6 +42,28 @@ class Job(NamedTuple):
     horizon: int
     folder: Path
     commit: str  # the code that makes the runs
+
+
+# --- which way is the fastest (`experiments.bench.seeds`)
+
+
+def is_vmapped(sweep: Sweep) -> bool:
+    """Whether runs are computed in programs of `sweep.chunk` runs: with the strategy "auto" on an
+    accelerator, which computes them together, unless a cluster is asked for."""
+    if sweep.strategy != "auto":
+        return sweep.strategy == "vmap"
+    return numerics.on_accelerator() and not sweep.cluster
+
+
+def processes(n_runs: int, seconds: float) -> int:
+    """The number of processes in which `n_runs` runs of so many seconds end first: one for each
+    core if they save more than START_SECONDS, else 1, as on an accelerator, which has one process.
+    """
+    most = min(environment.hardware()["cores"], n_runs)
+    if most < 2 or numerics.on_accelerator():
+        return 1
+    saved = seconds * (n_runs - math.ceil(n_runs / most))
+    return most if saved > START_SECONDS else 1
 
 
 def path(folder: Path, task: Task) -> Path:

@@ -18,8 +18,9 @@ command. A folder holds one sweep with its tables (`experiments.results.tidy`) a
 (best.csv and best.tex). `experiments.common.load` reads it as an xarray Dataset, also before its
 end.
 
---workers 2 uses two processes of this machine, and --cluster tcp://host:8786 the workers of a
-scheduler of Dask, which share --out and the working directory (`experiments.engine`).
+--workers 2 uses two processes of this machine, --workers auto one for each core if the sweep then
+ends sooner, and --cluster tcp://host:8786 the workers of a scheduler of Dask, which share --out and
+the working directory (`experiments.engine`).
 """
 
 import argparse
@@ -29,7 +30,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import pandas as pd
 
 from experiments import cli, engine
@@ -160,22 +160,18 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
         f" {sweep.horizon:,} evaluations, {len(missing)} of them missing",
         flush=True,
     )
-    on_accelerator = jax.default_backend() != "cpu" and not sweep.cluster
-    vmapped = sweep.strategy == "vmap" or (sweep.strategy == "auto" and on_accelerator)
     began, programs_before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     total = len(tasks) * sweep.horizon
     make = RunMaker(sweep, environment.commit_name(), sweep_plan)
-    workers = engine.Workers(sweep.workers, sweep.cluster)
     unit, name = "evaluations", f"{len(tasks)} runs"
     with cli.progress(total, total - evaluations, unit, name) as bar:
-        if missing and vmapped:
+        if execution.is_vmapped(sweep):
             execution.run_vmapped(make.job, missing, sweep.chunk, bar)
-        elif missing:
-            engine.run_each(make, missing, workers, sweep.horizon, bar)
+            how = f"vmap, {sweep.chunk} runs a program"
+        else:
+            how = run_in_processes(make, sweep, missing, bar)
     seconds = time.perf_counter() - began
-    how = f"vmap, {sweep.chunk} runs a program" if vmapped else f"{sweep.workers} processes"
-    how = "cluster" if sweep.cluster else how
     return len(missing), dict(
         strategy=how,
         runs=len(missing),
@@ -183,6 +179,21 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
         evaluations_per_second=evaluations / seconds,
         compiled_programs=loops.compiled_programs() - programs_before,  # in this process
     )
+
+
+def run_in_processes(make: "RunMaker", sweep: Sweep, missing: list[Task], bar: Any) -> str:
+    """Executes the missing runs one after the other in each process; returns how many processes.
+    With `--workers auto` the first run is made in this one, and its time gives their number."""
+    workers = sweep.workers
+    if workers == "auto" and not sweep.cluster and missing:
+        first, *missing = missing
+        engine.run_each(make, [first], engine.THIS_PROCESS, sweep.horizon, bar)
+        saved = store.read_saved(execution.path(sweep.out, first))
+        workers = execution.processes(len(missing), float(saved["run_seconds"]))
+    workers = 1 if workers == "auto" else int(workers)
+    if missing:
+        engine.run_each(make, missing, engine.Workers(workers, sweep.cluster), sweep.horizon, bar)
+    return "cluster" if sweep.cluster else f"{workers} processes"
 
 
 class RunMaker:
@@ -310,7 +321,7 @@ def swept_text(value: Any) -> str:
 
 def parse(arguments: list[str] | None = None) -> Sweep:
     """The sweep of a command line."""
-    shared = ("horizon", "seeds", "workers", "data_dir")
+    shared = ("horizon", "seeds", "data_dir")
     parser = cli.parser(__doc__, prog="scripts/sweep", **dict.fromkeys(shared))
     defaults = {
         field: value
@@ -348,6 +359,12 @@ def parse(arguments: list[str] | None = None) -> Sweep:
         " accelerators only",
     )
     parser.add_argument(
+        "--workers",
+        type=workers,
+        help="processes, one thread each; 1 is this process, with all cores; auto is one for each"
+        " core if by the time of the first run the sweep ends sooner, else 1 (default %(default)s)",
+    )
+    parser.add_argument(
         "--chunk", type=cli.count, help="runs in one program of vmap (default %(default)s)"
     )
     cluster_help = "address of a scheduler of Dask, such as tcp://host:8786, in place of --workers"
@@ -374,6 +391,11 @@ def problem(text: str) -> str:
             f"must be one of {listed}, or FILE.csv; {text!r} was given"
         )
     return text
+
+
+def workers(text: str) -> int | str:
+    """A number of processes or "auto", as the `type` of an option."""
+    return text if text == "auto" else cli.count(text)
 
 
 def kernel(text: str) -> str:

@@ -71,7 +71,7 @@ class Sweep:
     samples: int = 10  # random draws; each is combined with the whole grid
     arms: int = 2_000  # of the problem "generated", and of those over a box
     strategy: str = "auto"
-    workers: int = 1  # number of processes
+    workers: int | str = 1  # number of processes, or "auto": `execution.processes` chooses
     cluster: str = ""  # address of a scheduler of Dask
     chunk: int = 64  # runs in one program of strategy "vmap"
     data_dir: Path | None = None

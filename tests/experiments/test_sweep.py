@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from rows import check_refusals
 
-from experiments import cli, common
+from experiments import cli, common, engine
 from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.results import summaries, tidy
@@ -87,6 +87,32 @@ def test_a_vmapped_sweep_makes_the_same_picks(finished_sweep, tmp_path):
     # 3 does not divide the 8 runs: the last chunk is filled up
     sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
     assert_same_rows(options.out, tmp_path, check_exact=False, rtol=1e-12)
+
+
+def test_the_number_of_processes_comes_from_the_first_run(finished_sweep, monkeypatch, tmp_path):
+    """The runs are those of one process."""
+    options, calls, run_each = finished_sweep[0], [], engine.run_each
+
+    def in_this_process(make, tasks, workers, *rest):
+        calls.append((len(tasks), workers.processes))
+        run_each(make, tasks, engine.THIS_PROCESS, *rest)
+
+    monkeypatch.setattr(engine, "run_each", in_this_process)
+    monkeypatch.setattr(execution.environment, "hardware", lambda: dict(cores=2))
+    for start_seconds, expected in ((1e9, 1), (0.0, 2)):
+        monkeypatch.setattr(execution, "START_SECONDS", start_seconds)
+        auto = dataclasses.replace(options, out=tmp_path / f"{expected}", workers="auto")
+        sweep.run(auto)
+        assert calls == [(1, 1), (7, expected)]
+        assert tidy.load(auto.out).provenance["last_session"]["strategy"] == f"{expected} processes"
+        assert_same_rows(options.out, auto.out)
+        sweep.run(auto)
+        assert len(calls) == 2  # nothing was missing
+        calls.clear()
+    sweep.run(dataclasses.replace(auto, out=tmp_path / "cluster", cluster="tcp://host:8786"))
+    assert [n for n, _ in calls] == [8]  # a cluster decides nothing by a run of this process
+    assert sweep.parse(["--out", "x"]).workers == 1
+    assert sweep.parse(["--out", "x", "--workers", "auto"]).workers == "auto"
 
 
 @pytest.mark.parametrize("strategy", ["map", "vmap"])
