@@ -253,15 +253,19 @@ def all_near_zero(intervals: Iterable[Interval], margin: float) -> bool | None:
 # --- intervals
 
 
+def student(runs: int) -> float:
+    """The half width of the 95% interval over so many runs, in standard errors: the quantile of
+    Student's distribution, 12.7 for two runs and 2.78 for five. The papers use the normal quantile
+    1.96, which is too small for few runs."""
+    return float(special.stdtrit(runs - 1, 0.975))
+
+
 def mean_interval(runs: Runs) -> Interval:
-    """The mean over runs and the half width of its 95% interval, NaN for a single run. The half
-    width uses the quantile of Student's distribution, 12.7 for two runs and 2.78 for five. The
-    papers use the normal quantile 1.96, which is too small for few runs."""
+    """The mean over runs and the half width of its 95% interval, NaN for a single run."""
     runs = np.asarray(runs, float)
     if runs.size < 2:
         return float(runs.mean()), float("nan")
-    quantile = special.stdtrit(runs.size - 1, 0.975)
-    return float(runs.mean()), float(quantile * runs.std(ddof=1) / np.sqrt(runs.size))
+    return float(runs.mean()), student(runs.size) * float(runs.std(ddof=1) / np.sqrt(runs.size))
 
 
 def probability_interval(hits: int, runs: int) -> Interval:
@@ -281,8 +285,11 @@ def difference_interval(first: Runs, second: Runs) -> Interval:
 
 
 def interval_text(interval: Interval, digits: int) -> str:
-    """The text "centre ± half width"."""
+    """The text "centre ± half width", "centre (one seed)" without a half width, or "no value" if
+    the runs do not determine the centre."""
     centre, half = interval
+    if np.isnan(centre):
+        return "no value"
     return f"{centre:.{digits}f} " + ("(one seed)" if np.isnan(half) else f"± {half:.{digits}f}")
 
 

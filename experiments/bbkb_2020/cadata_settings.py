@@ -2,7 +2,8 @@
 
 The paper states some of these settings (noise 0.01, and that TS is divided by 10), and BBKB keeps
 its own. Each run differs from Figure 1's by one entry of CHANGES, and ends where the poster's curve
-ends. settings.csv has R_t / R_t^unif and its ratio to the poster's curve.
+ends. settings.csv has R_t / R_t^unif and its ratio to the poster's curve. Thompson sampling from
+the exact posterior ("ts") also has the rows of a factor of the arms' Gram matrix as features.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 
 from experiments import common
 from experiments.bbkb_2020.fig1_regret import THEORY, configure
-from experiments.bbkb_2020.methods import ALGORITHMS, ScaledWidth
+from experiments.bbkb_2020.methods import ALGORITHMS, ScaledWidth, gram_factor
 from experiments.common import Options, Settings
 from experiments.data import datasets
 from experiments.figures.styles import label
@@ -53,6 +54,7 @@ def settings_of(algorithms: Sequence[str], horizon: int, seeds: int, *changes: s
 
 
 FULL = "its width not divided by 10"  # only for Thompson sampling
+THOMPSON = ("ts", "sketched_ts")
 OF_BATCHES = ("three times its width", FULL, "noise 0.1")
 OF_GP_UCB = [name for name in CHANGES if name not in OF_BATCHES[:2]]
 RUNS: dict[str, Settings] = {
@@ -61,6 +63,7 @@ RUNS: dict[str, Settings] = {
         ["gp_bucb", "sketched_ts"], 2_000, 1, *OF_BATCHES
     ),
     "bbkb_2020/cadata_settings_ts": settings_of(["sketched_ts"], 2_000, 3, "as in regret", FULL),
+    "bbkb_2020/cadata_settings_exact_ts": settings_of(["ts"], 2_000, 3, "as in regret", FULL),
 }
 QUICK: Settings = dict(horizon=50, seeds=1)
 
@@ -75,7 +78,7 @@ def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
 
 def make(algorithm: str, c: Config) -> Any:
     """The algorithm with the width that the configuration specifies."""
-    bandit = ALGORITHMS[algorithm](c)
+    bandit = ALGORITHMS["factored_ts" if algorithm == "ts" else algorithm](c)
     if "formula" in c:
         bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
     if "times" in c:
@@ -86,17 +89,23 @@ def make(algorithm: str, c: Config) -> Any:
 def run(folder: Path, settings: Settings, options: Options) -> None:
     dataset = datasets.load("cadata", options.data_dir)
     features, target = datasets.preprocess(dataset)
-    groups = {}
+    groups, factors = {}, {}
     for name in settings["changes"]:
         change = CHANGES[name]
         configs = {
             algorithm: config | change
             for algorithm, config in configure(settings).items()
-            if name != FULL or algorithm == "sketched_ts"
+            if name != FULL or algorithm in THOMPSON
         }
-        noise_std = next(iter(configs.values()))["noise_std"]
+        first = next(iter(configs.values()))
         arms = scaled(features, change.get("scaling", "z-scored"))
-        problem = problems.finite_arms(arms, target, noise_std)
+        if [*configs] == ["ts"]:
+            setting = first["lengthscale"], change.get("scaling")
+            if setting not in factors:
+                factors[setting] = gram_factor(arms, first["lengthscale"])
+            first["inputs"] = arms.shape[1]
+            arms = np.concatenate([arms, factors[setting]], axis=1)
+        problem = problems.finite_arms(arms, target, first["noise_std"])
         seeds = bandit_runs.seeds_by_algorithm(settings)
         groups[name] = bandit_runs.Group(problem, configs, make, seeds)
     title = "Cadata, settings tried"

@@ -73,7 +73,7 @@ def published_lines(
     for name, (x, values) in published.items():
         label, colour, _ = style(name)
         visible = x <= reach
-        if visible.any():
+        if visible.sum() > 1:  # a single point is no line
             thin: dict[str, Any] = dict(linestyle=(0, (4, 2)), linewidth=0.9)
             label = f"{label}, published"
             axes.plot(x[visible], values[visible], color=colour, label=label, **thin)
@@ -122,19 +122,25 @@ def log_axes(axes: Axes) -> None:
 def finish(
     figure: plt.Figure, axes: Axes, path: Path, title: str, legend_title: str | None = None
 ) -> None:
-    """Adds the title, and a legend beside the plot in the order of the lines' last values;
-    saves the figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    order = np.argsort(
-        [-float(np.asarray(line.get_ydata())[-1]) for line in axes.get_lines()], kind="stable"
-    )
+    """Adds the title, and a legend beside the plot with the lines within its limits, in the order
+    of their last values; saves the figure."""
+    handles: list[Any] = axes.get_legend_handles_labels()[0]
+    visible = [line for line in handles if is_within_limits(axes, line)]
+    last = [-float(np.asarray(line.get_ydata())[-1]) for line in visible]
     figure.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
+        handles=[visible[i] for i in np.argsort(last, kind="stable")],
         loc="outside right center",
         title=legend_title,
     )
     save(figure, path, textwrap.fill(title, TITLE_WIDTH))
+
+
+def is_within_limits(axes: Axes, line: Any) -> bool:
+    """Whether the axes show a part of a line."""
+    axes.get_xlim()  # computes limits that are not set, on which the transform depends
+    path = line.get_transform().transform_path(line.get_path())
+    # a line along the edge is visible: one pixel more
+    return bool(path.intersects_bbox(axes.bbox.padded(1), filled=False))
 
 
 def save(figure: plt.Figure, path: Path, title: str | None = None) -> None:

@@ -335,13 +335,24 @@ def with_other_rates(root: Path) -> Verdict:
 
 
 def flat_from_22(root: Path) -> Verdict:
-    """`flat_in_groups` of GO-UCB and of TuRBO on f1 from t = 22 on."""
-    uniform = uniform_of(root, "f1")
+    """`flat_in_groups` of GO-UCB and of TuRBO on f1 from t = 22 on; of TuRBO with our
+    implementation and with its authors' code, undecided where they disagree."""
+
+    def flat(regret: np.ndarray) -> Verdict:
+        return flat_in_groups(regret, 21, uniform_of(root, "f1"))
+
+    def turbo() -> Verdict:
+        return common.agreed(
+            {
+                "ours": lambda: flat(our_regrets(root, "f1")["turbo"]),
+                "its authors'": lambda: flat(
+                    common.curve(root / FOLDER / "turbo_f1", "regret", "original")[1]
+                ),
+            }
+        )
+
     go_ucb = regrets_in(root / FOLDER / "rates_f1", "f1")["go_ucb_printed"]
-    regrets = {"GO-UCB": go_ucb, "TuRBO": our_regrets(root, "f1")["turbo"]}
-    return common.all_of(
-        {name: partial(flat_in_groups, regret, 21, uniform) for name, regret in regrets.items()}
-    )
+    return common.all_of({"GO-UCB": partial(flat, go_ucb), "TuRBO": turbo})
 
 
 def smallest_error_bars(root: Path) -> Verdict:
@@ -406,14 +417,21 @@ def smaller_gap(root: Path) -> Verdict:
 
 
 def draw(folder: Path) -> None:
-    """figure2.png: all repetitions, with the null baseline where the folder has the values y."""
+    """figure2.png: all repetitions, with the null baseline where the folder has the values y. The
+    picture of `synthetic` also has BoTorch's raw methods, which are in folders beside it."""
     provenance = common.tables(folder).provenance
     panels: dict[str, plots.Curves] = {}
+    raw_seeds: set[int] = set()
     for f in provenance["functions"]:
         regrets = regrets_in(folder, f)
         with_values = [*common.curves(folder, "y", problem=f)]
         if with_values:
             regrets["repeat"] = repeated(folder, f, with_values[0])
+        raw = folder.with_name(implementations(f)["BoTorch, raw"])
+        if folder.name == "synthetic" and tidy.is_complete(raw):
+            more = regrets_in(raw, f)
+            regrets |= more
+            raw_seeds |= set(map(len, more.values()))
         panels[f] = {
             name: (np.arange(1, regret.shape[1] + 1), np.cumsum(regret, 1))
             for name, regret in regrets.items()
@@ -422,7 +440,9 @@ def draw(folder: Path) -> None:
     seeds = common.tables(folder).curves["seed"].nunique()
     uniform = {f: provenance["functions"][f]["uniform_regret"] for f in panels}
     phase_one = {f: FUNCTIONS[f][1] for f in panels}
-    title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({seeds}) of {seeds} repetitions"
+    title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt(S) of S = {seeds} repetitions"
+    if raw_seeds:
+        title += f" (BoTorch: {', '.join(map(str, sorted(raw_seeds)))})"
     plots.cumulative_regret_panels(folder / "figure2.png", panels, uniform, phase_one, title)
 
 

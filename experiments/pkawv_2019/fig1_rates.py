@@ -216,15 +216,17 @@ def run(folder: Path, settings: Settings, options: Options) -> None:
 
 def slope(counts: np.ndarray, values: np.ndarray) -> Interval:
     """The slope of log mean value on log n of values [S,N], and the half width of its interval by
-    the jackknife over seeds."""
+    the jackknife over seeds, NaN for a single one."""
     logs, n_seeds = np.log(counts), len(values)
 
     def of_mean(rows: np.ndarray) -> float:
         return float(np.polyfit(logs, np.log(np.maximum(rows.mean(0), 1e-9)), 1)[0])
 
+    if n_seeds < 2:
+        return of_mean(values), float("nan")
     slopes = np.array([of_mean(np.delete(values, s, axis=0)) for s in range(n_seeds)])
     error = np.sqrt((n_seeds - 1) / n_seeds * np.square(slopes - slopes.mean()).sum())
-    return of_mean(values), float(1.96 * error)
+    return of_mean(values), common.student(n_seeds) * float(error)
 
 
 def exponents(folder: Path, metric: str = "regret") -> dict[tuple[float, float], Interval]:
@@ -236,12 +238,13 @@ def exponents(folder: Path, metric: str = "regret") -> dict[tuple[float, float],
             ((counts, values),) = tidy.lines(part, metric).values()
             found[key] = slope(counts, values)
         return found
-    measured = store.read_json(folder / tidy.PROVENANCE)["measured"]
+    saved = store.read_json(folder / tidy.PROVENANCE)
+    quantile = common.student(saved["config"]["seeds"])
     columns = dict(regret=("exponent", "standard_error"), size=("size_exponent", "none"))[metric]
     return {
-        (gamma, row["a"]): (row[columns[0]], 1.96 * row.get(columns[1], 0))
+        (gamma, row["a"]): (row[columns[0]], quantile * row.get(columns[1], 0))
         for gamma in GAMMAS
-        for row in measured[f"{gamma:.3f}"]
+        for row in saved["measured"][f"{gamma:.3f}"]
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import common, reproduce
-from experiments.bbkb_2020 import fig1_regret, fig4_search
+from experiments.bbkb_2020 import fig1_regret, fig3_7_batches, fig4_search, fig5_6_bandwidths
 from experiments.data import datasets
 from experiments.results import store, tidy
 
@@ -135,6 +135,74 @@ def test_a_rule_confirms_differs_and_leaves_undecided(tmp_path):
     word, numbers = common.judge(fig1_regret.least_regret, root)
     assert word == "undecided" and "GP-UCB -0.0900 (one seed)" in numbers
     assert common.minutes(root / "bbkb_2020" / "cadata") == 2.5
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((0.5, 0.25), "0.50 ± 0.25"),
+        ((0.5, np.nan), "0.50 (one seed)"),
+        ((np.nan, np.nan), "no value"),
+    ],
+)
+def test_the_text_of_an_interval(interval, text):
+    assert common.interval_text(interval, 2) == text
+
+
+@pytest.mark.parametrize(
+    ("ours", "baseline", "word", "counts"),
+    [
+        ((0.10, 0.10), ((0.10, 0.10), (0.30, 0.30)), "confirmed", "GP-UCB 1 to 1"),
+        ((0.10, 0.30), ((0.10, 0.10), (0.10, 0.10)), "differs", "GP-UCB 2 to 2"),
+        ((0.10, 0.30), ((0.10, 0.10), (0.30, 0.30)), "differs", "GP-UCB 1 to 1"),
+        # an interval that contains the limit of 0.15, and a single seed
+        ((0.10, 0.10), ((0.10, 0.10), (0.10, 0.19)), "undecided", "GP-UCB 1 to 2"),
+        ((0.10, 0.10), ((0.10, 0.10), (0.30,)), "undecided", "GP-UCB 1 to 2"),
+    ],
+)
+def test_the_range_of_bandwidths_counts_beyond_the_intervals(
+    tmp_path, ours, baseline, word, counts
+):
+    """Two bandwidths, with two seeds each."""
+    rules = dict.fromkeys(fig5_6_bandwidths.BATCHED, tuple((ratio, ratio) for ratio in ours))
+    runs = [
+        tidy.Run(
+            dict(problem="made up", algorithm=name, lengthscale=lengthscale),
+            seed,
+            dict(t=np.arange(2), regret_ratio=np.ones(2), final_regret_ratio=np.array(ratio)),
+        )
+        for name, rows in (rules | dict(gp_ucb=baseline)).items()
+        for lengthscale, ratios in zip((5.0, 17.5), rows, strict=True)
+        for seed, ratio in enumerate(ratios)
+    ]
+    for name in ("bandwidths_abalone", "bandwidths_abalone_code", "bandwidths_cadata"):
+        tidy.write(tmp_path / "bbkb_2020" / name, runs, "made up", "made up")
+        store.write_json(tmp_path / "bbkb_2020" / name / tidy.PROVENANCE, {})
+    found = common.judge(fig5_6_bandwidths.widest_range, tmp_path)
+    assert found.word == word and counts in found.numbers
+
+
+def test_batches_of_readings_that_disagree_are_undecided(tmp_path):
+    """Batches that start at 1, 2, 4, ... and grow with a power of it."""
+    starts = 2 ** np.arange(10)
+    for word, power in (("confirmed", 1.0), ("undecided", 2.0)):
+        for reading, folders in fig3_7_batches.READINGS.items():
+            p = power if reading == "less noise" else 1.0
+            for name, rules in folders.items():
+                runs = [
+                    tidy.Run(
+                        dict(problem="made up", algorithm=rule),
+                        seed,
+                        dict(t=starts, batch_size=1 + starts**p),
+                    )
+                    for rule in rules
+                    for seed in range(2)
+                ]
+                folder = tmp_path / word / "bbkb_2020" / name
+                tidy.write(folder, runs, "made up", "made up")
+                store.write_json(folder / tidy.PROVENANCE, {})
+        found = common.judge(fig3_7_batches.batches_grow_linearly, tmp_path / word)
+        assert found.word == word, found.numbers
 
 
 def test_a_search_that_leads_at_some_t_only_is_undecided(tmp_path):

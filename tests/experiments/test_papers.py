@@ -1,15 +1,19 @@
 """Widths of BBKB's methods, slopes, and figures."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bbkb_2020 import methods
+from experiments import common
+from experiments.bbkb_2020 import methods, thompson
+from experiments.bbkb_2020.cadata_settings import FULL
 from experiments.figures import plots
-from experiments.results import summaries
+from experiments.results import store, summaries, tidy
 from experiments.runs import bandit_runs
-from jsketch import loops
-from jsketch.bandits import widths
+from jsketch import kernels, loops, problems
+from jsketch.bandits import TS, widths
+from jsketch.numerics import shifted_cholesky
 
 
 def test_widths_of_the_methods_are_those_of_the_papers():
@@ -32,6 +36,60 @@ def test_widths_of_the_methods_are_those_of_the_papers():
         methods.width_of(n, config).function for n in ("bkb", "bbkb_global", "bbkb_global_local")
     }
     assert rules == {widths.bkb_paper.function, widths.bbkb_paper.function}
+
+
+def test_thompson_sampling_on_a_factor_has_the_picks_of_the_exact_one():
+    """With the factor that TS computes, on which both draw the same normals."""
+    rng, key = np.random.default_rng(0), jax.random.key(1)
+    x, assumptions = rng.uniform(-1, 1, (40, 2)), dict(regularization=0.01, noise_std=0.1)
+    exact = TS(kernels.Gaussian(0.5), **assumptions, scale=1.0, batch=7)
+    kernel = kernels.Select(exact.kernel, (0, 1))
+    factored = methods.FactoredTS(kernel, **assumptions, scale=1.0, batch=7)
+    problem = problems.finite_arms(x, np.sin(3 * x.sum(1)), noise_std=0.1)
+    shift = exact.init(problem.arms, key).shift
+    root, _ = shifted_cholesky(exact.kernel.gram(jnp.asarray(x), jnp.asarray(x)), shift)
+    arms = np.concatenate([x, root], axis=1)
+    same = problems.finite_arms(arms, problem.mean_reward, noise_std=0.1)
+    picks, others = (
+        np.asarray(loops.run(bandit, p, key, 70).trace.arm)
+        for bandit, p in ((exact, problem), (factored, same))
+    )
+    assert (picks == others).all() and len(set(picks)) > 5
+
+
+def test_a_gram_factor_leaves_only_variances_within_the_tolerance():
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    gram = np.exp(-np.square(x[:, None] - x[None]).sum(2) / (2 * 4.0**2))
+    factor = methods.gram_factor(x, 4.0, 1e-8)
+    left = gram - factor @ factor.T
+    assert factor.shape[1] < 150 and np.diag(left).max() <= 1e-8
+    assert np.linalg.eigvalsh(left).min() > -1e-13
+    with pytest.raises(ValueError, match="a rank above 3"):
+        methods.gram_factor(x, 4.0, 1e-8, most=3)
+
+
+def test_sketched_thompson_sampling_decides_nothing(tmp_path):
+    """The ratios of three seeds with the full width and with a tenth of it."""
+    cases = dict(confirmed=(0.5, 0.1), differs=(0.11, 0.1), undecided=(0.12, 0.1))
+    spread, t = np.array([-0.01, 0.0, 0.01]), np.array([1, 2_000])
+    for word, means in cases.items():
+        for folder, name in ((thompson.EXACT, "ts"), (thompson.SKETCHED, "sketched_ts")):
+            runs = [
+                tidy.Run(
+                    dict(problem=problem, algorithm=name),
+                    seed,
+                    dict(t=t, regret_ratio=np.full(2, v)),
+                )
+                for problem, mean in zip((FULL, "as in regret"), means, strict=True)
+                for seed, v in enumerate(mean + spread * (problem == FULL) * (word == "undecided"))
+            ]
+            tidy.write(tmp_path / word / folder, runs, "made up", "made up")
+            store.write_json(tmp_path / word / folder / tidy.PROVENANCE, {})
+        [check] = thompson.CHECKS
+        assert common.judge(check, tmp_path / word).word == word
+    (tmp_path / "confirmed" / thompson.EXACT / tidy.PROVENANCE).unlink()
+    word, numbers = common.judge(check, tmp_path / "confirmed")
+    assert word == "undecided" and "Not run: bbkb_2020/cadata_settings_exact_ts" in numbers
 
 
 def curves(power=1.5):
@@ -75,6 +133,24 @@ def test_a_curve_that_ends_early_has_no_slope_and_is_drawn_until_its_end(tmp_pat
         values = np.asarray(lines["uniform"])
         assert np.isnan(values[t > 500]).all() and np.isfinite(values[t <= 500]).all()
         assert np.isfinite(axes.get_ylim()).all() and axes.get_ylim()[1] > values[0]
+
+
+def test_the_legend_names_the_lines_within_the_limits_only(tmp_path, monkeypatch):
+    """A published curve may begin beyond our last evaluation, have a single point before it, or lie
+    above the limit of the ratio."""
+    figures = []
+    monkeypatch.setattr(plots.drawing, "save", lambda figure, *_: figures.append(figure))
+    t = np.arange(1.0, 61)
+    ours = {"uniform": (t, np.ones((1, 60))), "gp_ucb": (t, np.zeros((1, 60)))}
+    published = {
+        "bkb": (np.array([20.0, 50, 200]), np.array([0.6, 0.5, 0.4])),
+        "bbkb_global": (np.array([58.7, 72, 101]), np.array([0.6, 0.6, 0.5])),
+        "gp_bucb": (np.array([106.0, 112]), np.array([0.6, 0.6])),
+        "ts": (t, np.full(60, 1.5)),
+    }
+    plots.regret_ratio(tmp_path / "x.png", ours, "a title", published)
+    names = [text.get_text() for text in figures[-1].legends[0].get_texts()]
+    assert names == ["uniform", "BKB, published", "GP-UCB"]
 
 
 def test_saved_curves_are_nan_after_the_last_evaluation():

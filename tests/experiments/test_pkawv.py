@@ -6,6 +6,7 @@ import pytest
 
 from experiments import common
 from experiments.pkawv_2019 import fig1_rates, fig3_adversary, theorems
+from experiments.results import store, tidy
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
@@ -35,6 +36,25 @@ def test_the_slope_of_a_power_is_its_exponent_with_its_error():
     regrets = 3 * np.power(counts, np.array([0.2, 0.2, 0.6, 0.6])[:, None])
     exponent, half = fig1_rates.slope(counts, regrets)
     assert 0.2 < exponent < 0.6 and half > 0.04
+
+
+def test_the_interval_of_an_exponent_has_students_quantile(tmp_path):
+    """Two sizes, n and e n, of which the first is 1 in all seeds: the exponent is the logarithm of
+    the mean of the second, here of 1, ..., 8. Saved standard errors have the same quantile."""
+    values = np.arange(1.0, 9)
+    regrets = np.stack([np.ones(8), values], axis=1)
+    exponent, half = fig1_rates.slope(np.array([1.0, np.e]), regrets)
+    left_out = np.log((values.sum() - values) / 7)
+    error = np.sqrt(7 / 8 * np.square(left_out - left_out.mean()).sum())
+    assert exponent == pytest.approx(np.log(4.5))
+    assert half == pytest.approx(2.364624 * error, rel=1e-6)
+    assert np.isnan(fig1_rates.slope(np.array([1.0, np.e]), regrets[:1])[1])
+    measured = {
+        f"{g:.3f}": [dict(a=0.5, exponent=0.7, standard_error=0.1)] for g in fig1_rates.GAMMAS
+    }
+    store.write_json(tmp_path / tidy.PROVENANCE, dict(config=dict(seeds=8), measured=measured))
+    found = fig1_rates.exponents(tmp_path)[0.25, 0.5]
+    assert found == pytest.approx((0.7, 0.2364624), rel=1e-6)
 
 
 def test_both_adversaries_play_the_same_first_round():
