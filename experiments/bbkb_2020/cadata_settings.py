@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments import common
 from experiments.bbkb_2020.fig1_regret import THEORY, configure
-from experiments.bbkb_2020.methods import ALGORITHMS, ScaledWidth, gram_factor
+from experiments.bbkb_2020.methods import ALGORITHMS, ScaledWidth, factored_ts, gram_factor
 from experiments.common import Options, Settings
 from experiments.data import datasets
 from experiments.figures.styles import label
@@ -78,7 +78,7 @@ def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
 
 def make(algorithm: str, c: Config) -> Any:
     """The algorithm with the width that the configuration specifies."""
-    bandit = ALGORITHMS["factored_ts" if algorithm == "ts" else algorithm](c)
+    bandit = factored_ts(c) if algorithm == "ts" else ALGORITHMS[algorithm](c)
     if "formula" in c:
         bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
     if "times" in c:

@@ -153,7 +153,8 @@ def _bbkb(rule: str, c: Config) -> BBKB:
     return BBKB(**_batched(f"bbkb_{rule}", c), **_sketch(c), rule=rule)
 
 
-def _factored_ts(c: Config) -> FactoredTS:
+def factored_ts(c: Config) -> FactoredTS:
+    """Thompson sampling over arms whose first `inputs` features are those of the kernel."""
     kernel = kernels.Select(kernels.Gaussian(c["lengthscale"]), tuple(range(c["inputs"])))
     return FactoredTS(**_optimistic("ts", c) | dict(kernel=kernel))
 
@@ -164,7 +165,6 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "gp_bucb": lambda c: GPBUCB(**_batched("gp_bucb", c)),
     "gp_bucb_sqrt": lambda c: GPBUCB(**_batched("gp_bucb_sqrt", c)),
     "ts": lambda c: TS(**_optimistic("ts", c)),
-    "factored_ts": _factored_ts,
     "sketched_ts": lambda c: SketchedTS(**_optimistic("sketched_ts", c), **_sketch(c)),
     "bkb": lambda c: BKB(**_optimistic("bkb", c), **_sketch(c)),
     "bbkb_global": lambda c: _bbkb("global", c),

@@ -275,8 +275,9 @@ def test_memory_does_not_grow_with_the_stream():
         del forecasts, state
         alive = sum(chunk() is not None for chunk in chunks)
         counts.append((alive, len(jax.live_arrays())))
-    # from the third chunk on the counts are equal
-    assert len(counts) == 8 and counts[2:] == counts[2:3] * 6 and counts[2][0] <= 2
+    # JAX may release a chunk after the next one has come; from the third on the arrays are as many
+    alive, arrays = zip(*counts, strict=True)
+    assert len(counts) == 8 and max(alive) <= 2 and set(arrays[2:]) == {arrays[2]}
 
 
 def table_of(xs, ys):
