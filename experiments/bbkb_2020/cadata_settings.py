@@ -78,7 +78,7 @@ def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
 
 def make(algorithm: str, c: Config) -> Any:
     """The algorithm with the width that the configuration specifies."""
-    bandit = factored_ts(c) if algorithm == "ts" else ALGORITHMS[algorithm](c)
+    bandit: Any = factored_ts(c) if algorithm == "ts" else ALGORITHMS[algorithm](c)
     if "formula" in c:
         bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
     if "times" in c:
