@@ -48,8 +48,8 @@ class Job(NamedTuple):
 
 
 def is_vmapped(sweep: Sweep) -> bool:
-    """Whether runs are computed in programs of `sweep.chunk` runs: with the strategy "auto" on an
-    accelerator, which computes them together, unless a cluster is asked for."""
+    """Whether one program makes `sweep.chunk` runs. The strategy "auto" does so on an accelerator,
+    unless the sweep uses a cluster."""
     if sweep.strategy != "auto":
         return sweep.strategy == "vmap"
     return numerics.on_accelerator() and not sweep.cluster

@@ -318,9 +318,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def with_gram(self, state: SomeState, arms: Arms) -> SomeState:
         """The same state with the kernel values of all arms in memory, with which `observe` is
-        faster, if they are small enough and the dictionary is extended."""
-        keeps = isinstance(self.dictionary, Extend)
-        if not (keeps and posterior.gram_fits(arms, state.capacity)):
+        faster, if the dictionary is extended."""
+        if not isinstance(self.dictionary, Extend):
             return state
         p = posterior.with_gram(state.posterior, self.kernel, arms.features)
         return replace(state, posterior=p)

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import numerics, struct
+from jsketch import struct
 from jsketch.numerics import (
     all_finite,
     cholesky_inverse,
@@ -43,10 +43,7 @@ from jsketch.numerics import (
     trip_count,
     upper_factor,
 )
-from jsketch.types import Arms
 
-# kernel values of all arms that are kept in memory in a run on a CPU
-GRAM_BYTES = 256_000_000
 OUTSIDE = 128  # pulled arms outside the dictionary that are added together
 
 
@@ -127,14 +124,6 @@ def _kernel_values(kernel: Any, x: Array, points: Array, used: Array) -> Array:
 def without_gram(posterior: Posterior) -> Posterior:
     """The posterior without kernel values in memory."""
     return replace(posterior, gram=None)
-
-
-def gram_fits(arms: Arms, capacity: int) -> bool:
-    """Whether the kernel values of arms may be kept: they have at most GRAM_BYTES, and the arms are
-    on one device, and not on an accelerator, which computes values as fast as it reads them."""
-    x = arms.features
-    n_bytes = len(x) * capacity * x.dtype.itemsize
-    return arms.sharding is None and not numerics.on_accelerator() and n_bytes <= GRAM_BYTES
 
 
 def residual(variance: Array, embedded: Array) -> Array:

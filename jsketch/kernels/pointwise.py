@@ -82,7 +82,7 @@ class Pointwise(Operators):
         if not others.size or is_traced(self):
             return
         pair = points[np.array([0, others[0]])]
-        # under the jit of a caller the values are known, and are computed now
+        # a caller under jit knows the values, which are not traced in this context
         with jax.core.eval_context():
             gram = np.asarray(_gram(self, jnp.asarray(pair)), float)
         if abs(gram[0, 1] - gram[1, 0]) > checks.ASYMMETRY * np.abs(gram).max():

@@ -35,6 +35,7 @@ from jsketch.types import (
 )
 
 TRACE_COLUMNS = 7
+GRAM_BYTES = 256_000_000  # of the kernel values that a run keeps
 # The capacities of a traced run of an algorithm without `capacity`. Most runs need fewer inducing
 # points than the first number; a larger one would slow down all of them, and a third stage would
 # compile another copy of the loop. A run needs the memory of about SQUARES matrices [M, M], and its
@@ -205,9 +206,8 @@ def rollout(
     A run ends early where a capacity that was given, or the last one, is exceeded, where a
     posterior is not finite, and where the algorithm returns an empty query: `Progress.stopped` is
     then true, and the trace is NaN from there on (`Trace`), as are the means and variances of its
-    state where a capacity is exceeded. A run with a traced number that is out
-    of its range, such as a lengthscale of -1, ends before its first evaluation, with the
-    result `NOT_FINITE`.
+    state where a capacity is exceeded. A run with a traced number that is out of its range, such as
+    a lengthscale of -1, ends before its first evaluation, with the result `NOT_FINITE`.
 
     Raises ValueError for an invalid box, and for an objective over a box that does not take a point
     and a key or does not return one number.
@@ -358,12 +358,22 @@ def _continue_run(
 
     if not refreshes:
         return lax.while_loop(goes_on, one_round, progress)
-    if not hasattr(algorithm, "with_gram"):
-        return lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
     # the rounds share kernel values, which are kept here and not in the states of several runs
-    progress = replace(progress, state=algorithm.with_gram(progress.state, arms))
+    keeps = hasattr(algorithm, "with_gram") and gram_fits(arms, progress.state.capacity)
+    if keeps:
+        progress = replace(progress, state=algorithm.with_gram(progress.state, arms))
     progress = lax.while_loop(lambda p: goes_on(p) | is_stale(p), rounds, progress)
-    return replace(progress, state=algorithm.without_gram(progress.state))
+    if keeps:
+        progress = replace(progress, state=algorithm.without_gram(progress.state))
+    return progress
+
+
+def gram_fits(arms: Arms, capacity: int) -> bool:
+    """Whether a run keeps the kernel values of its arms: they have at most GRAM_BYTES, and the arms
+    are on one device, and not on an accelerator, which computes values as fast as it reads them."""
+    x = arms.features
+    n_bytes = len(x) * capacity * x.dtype.itemsize
+    return arms.sharding is None and not numerics.on_accelerator() and n_bytes <= GRAM_BYTES
 
 
 def _capacities(algorithm: Any, state: Any, arms: Arms, horizon: int) -> tuple[int, ...]:

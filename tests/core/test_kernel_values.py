@@ -9,6 +9,7 @@ from jsketch import Arms, kernels, problems, rollout
 from jsketch.bandits import BBKB, BKB, Draw, FixedBKB
 from jsketch.contrib.nonstationary import DiscountedBKB
 from jsketch.core import low_rank, posterior
+from jsketch.loops import rollouts
 
 KERNEL, LAM, KEY = kernels.Gaussian(0.5), 0.01, jax.random.key(0)
 X = jnp.asarray(np.random.default_rng(0).uniform(-1, 1, (90, 2)))
@@ -64,7 +65,7 @@ def test_a_run_with_kernel_values_has_the_same_picks(bandit, monkeypatch):
         return program.as_text(), program.compile()()
 
     text, kept = run()
-    monkeypatch.setattr(posterior, "GRAM_BYTES", 0)
+    monkeypatch.setattr(rollouts, "GRAM_BYTES", 0)
     text_without, computed = run()
     assert text != text_without and (kept.trace.arm >= 0).all()
     assert kept.state.posterior.gram is None and computed.state.posterior.gram is None
@@ -82,7 +83,7 @@ def test_values_are_kept_where_rounds_share_them():
     ):
         assert other.with_gram(state, Arms(X)).posterior.gram is None
     many = Arms(jnp.broadcast_to(X[:1], (2_000_000, 2)))
-    assert not posterior.gram_fits(many, CAPACITY) and posterior.gram_fits(Arms(X), CAPACITY)
+    assert not rollouts.gram_fits(many, CAPACITY) and rollouts.gram_fits(Arms(X), CAPACITY)
 
 
 def test_values_in_memory_are_those_of_a_run_that_is_resumed():

@@ -39,9 +39,9 @@ FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1e8
 LENGTHSCALES, SHARES, VARIANCES = (0.15, 0.3, 0.6), (0.5, 0.8, 0.95, 0.99), (0.5, 1.0, 2.0, 4.0)
 # the same variance without a discrepancy, down to that of values without noise
 VARIANCES_ALONE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-# a discrepancy is added if it increases the log evidence by the first number, and the law is said
-# not to describe the values if it does so by the second one; each needs as many degrees of freedom
-# of the residuals. An early discrepancy corrects a wrong law, and leaves a right one as it is
+# Gains of log evidence, and the least degrees of freedom of the residuals: from EVIDENCE_ADDED on
+# a discrepancy is added, and from EVIDENCE on the law is said not to describe the values. An early
+# discrepancy corrects a wrong law, and leaves a right one as it is
 EVIDENCE_ADDED, EVIDENCE = 1.0, 3.0
 
 
