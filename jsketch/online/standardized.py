@@ -98,8 +98,8 @@ class Standardized(Forecaster):
         return bool(self.forecaster.check_rounding(self.first_inputs(x)))
 
     def first_inputs(self, x: Array) -> Array:
-        """z of x [...,d] with the scales before the first example, [...,d]. It is not traced unless x
-        or the forecaster is, even under the jit of a caller."""
+        """z of x [...,d] with the scales before the first example, [...,d]. It is not traced unless
+        x or the forecaster is, even under the jit of a caller."""
         with nullcontext() if is_traced(self, x) else jax.core.eval_context():
             return _first_inputs(self, x)
 
