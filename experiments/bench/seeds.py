@@ -47,8 +47,7 @@ from experiments.data import datasets
 from experiments.results import environment, store
 from jsketch import devices, kernels, loops, problems
 from jsketch.bandits import BBKB
-from jsketch.loops import rollouts
-from jsketch.loops.advance import Clock, advance
+from jsketch.loops import advance, rollouts
 
 Row = dict[str, Any]
 ONE_BY_ONE, TOGETHER, PROCESSES = "one by one", "together", "two processes"
@@ -146,8 +145,8 @@ def in_one_program(case: Case, size: Size) -> Row:
     else:  # as `scripts/sweep --strategy vmap`
         chosen = [bandits[task.setting] for task in tasks]
         stacked = jax.tree.map(lambda *values: jnp.asarray(values), *chosen)
-        clock = Clock(None)
-        trace = advance(
+        clock = advance.Clock(None)
+        trace = advance.advance(
             stacked, case.problem, keys, None, case.horizon, "algorithms", clock, 1
         ).trace
         run_seconds = clock.run_seconds
@@ -195,6 +194,7 @@ def measure(options: argparse.Namespace) -> Row:
     case = CASES[name](options.small, options.data_dir)
     if way == TOGETHER:  # as on an accelerator: the runs are one vmapped loop
         rollouts.one_after_another = lambda function, *args: function(*args)
+        advance.over_runs = advance.vmapped
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rounding, which is the same in all ways

@@ -69,9 +69,24 @@ class Picks(NamedTuple):
     member: Array  # [PICKS_OF_SET] int32, the position in the set of each pick
     size: Array  # [] int32
     bound: Array  # [], as in `Batch`
-    covariance: Array  # [k, k], of the set after the picks
-    # [k, k], S, by which the picks change the covariances K of any arms with the set: K - K_0 S K_0
-    reduction: Array
+    # [k, 2k], E [K_0 | I] = [K | E]: the covariances K of the set after the picks, and the matrix E
+    # by which the picks have changed K_0, those before
+    table: Array
+
+    @property
+    def covariance(self) -> Array:
+        """The covariances K [k,k] of the set after the picks."""
+        return self.table[:, : len(self.table)]
+
+    @property
+    def reduction(self) -> Array:
+        """S [k,k], by which the picks change the covariances K_0 of any arms with the set: they
+        become K_0 - K_0 S K_0. With n_j picks of arm j, S = N E and E = (I + K_0 N)^-1."""
+        size = len(self.table)
+        made = jnp.arange(len(self.member), dtype=jnp.int32) < self.size
+        is_pick = self.member[None, :] == jnp.arange(size, dtype=jnp.int32)[:, None]
+        pulls = (is_pick & made[None, :]).sum(1, dtype=self.table.dtype)
+        return pulls[:, None] * self.table[:, size:]
 
 
 def pick_from_set(
@@ -117,26 +132,24 @@ def pick_from_set(
     def pick(carry: tuple[Picks, Array]) -> tuple[Picks, Array]:
         picks, candidates = carry
         best = jnp.argmax(scores_of(picks, candidates)).astype(jnp.int32)
-        is_best = jnp.arange(len(mean), dtype=jnp.int32) == best
-        row = take(picks.covariance, best)
+        row = take(picks.table, best)
+        covariances = row[: len(mean)]
         noisy = 1 + jnp.maximum(take(row, best), 0)
-        scaled = row / noisy
-        direction = is_best.astype(row.dtype) - matmul(picks.reduction, take(covariance, best))
         new = Picks(
             member=put(picks.member, picks.size, best),
             size=picks.size + 1,
             bound=picks.bound + take(variance, best),
-            covariance=picks.covariance - row[:, None] * scaled[None, :],
-            reduction=picks.reduction + direction[:, None] * (direction / noisy)[None, :],
+            table=picks.table - covariances[:, None] * (row / noisy)[None, :],
         )
-        return new, candidates if repeat else candidates & ~is_best
+        if repeat:
+            return new, candidates
+        return new, candidates & (jnp.arange(len(mean), dtype=jnp.int32) != best)
 
     start = Picks(
         member=jnp.zeros(PICKS_OF_SET, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=bound,
-        covariance=covariance,
-        reduction=jnp.zeros_like(covariance),
+        table=jnp.concatenate([covariance, jnp.eye(len(mean), dtype=mean.dtype)], axis=1),
     )
     picks, candidates = lax.while_loop(goes_on, pick, (start, candidates))
     return picks, scores_of(picks, candidates)

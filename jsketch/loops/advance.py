@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
+from jax import lax
 
+from jsketch import numerics
 from jsketch.loops.capacities import larger_capacity
 from jsketch.loops.rollouts import Progress, continue_run, grown, is_over_box, start
 from jsketch.loops.saving import RunFile
@@ -36,11 +38,25 @@ SAVES = 20  # the least number of times that a run is saved
 Runs = Literal["one", "keys", "algorithms"]
 
 
-def _over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
-    """A function of an algorithm and other arguments, vmapped over runs. On a CPU the runs of a
-    vmap are computed one after the other (`rollouts.continue_run`)."""
+def over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
+    """A function of an algorithm and other arguments, over runs. An accelerator computes the runs
+    together, and a CPU one after the other. `lax.map` traces a run once, whereas a vmap of
+    `rollouts.continue_run` traces it a second time to divide the runs."""
     if runs == "one":
         return function
+    if numerics.on_accelerator():
+        return vmapped(function, runs)
+
+    def one_by_one(algorithm: Any, *rest: Any) -> Any:
+        if runs == "algorithms":
+            return lax.map(lambda arguments: function(*arguments), (algorithm, *rest))
+        return lax.map(lambda arguments: function(algorithm, *arguments), rest)
+
+    return one_by_one
+
+
+def vmapped(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
+    """`over_runs` of several runs that are computed together."""
     over_algorithms = 0 if runs == "algorithms" else None
     return lambda algorithm, *rest: jax.vmap(function, in_axes=(over_algorithms, *[0] * len(rest)))(
         algorithm, *rest
@@ -50,7 +66,7 @@ def _over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
 @partial(jax.jit, static_argnames=("horizon", "runs"))
 def start_runs(algorithm: Any, problem: Any, keys: PRNGKey, horizon: int, runs: Runs) -> Progress:
     """The runs before their first evaluation."""
-    return _over_runs(lambda a, key: start(a, problem, key, horizon), runs)(algorithm, keys)
+    return over_runs(lambda a, key: start(a, problem, key, horizon), runs)(algorithm, keys)
 
 
 def _segment(
@@ -63,7 +79,7 @@ def _segment(
     runs: Runs,
 ) -> Progress:
     """Continues the runs from `progress` to evaluation `until`."""
-    return _over_runs(
+    return over_runs(
         lambda a, key, progress: continue_run(a, problem, key, horizon, progress, until), runs
     )(algorithm, keys, progress)
 
@@ -80,7 +96,7 @@ def grow_runs(
 ) -> Progress:
     """The runs with states of a larger capacity."""
     grow = partial(_grown_run, problem=problem, capacity=capacity)
-    return _over_runs(grow, runs)(algorithm, progress)
+    return over_runs(grow, runs)(algorithm, progress)
 
 
 def _grown_run(algorithm: Any, progress: Progress, problem: ArmProblem, capacity: int) -> Progress:
