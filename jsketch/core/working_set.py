@@ -23,7 +23,8 @@ from jsketch.core.widths import ucb
 from jsketch.numerics import diagonal, largest, matmul, put, put_part, skip_on_cpu, take, while_any
 
 ARMS_OF_SET = 16  # k, arms of a working set
-PICKS_OF_SET = 256  # the largest number of picks from one working set
+# The largest number of picks from one working set. A further set changes P, in O(k M^2)
+PICKS_OF_SET = 1_024
 # Picks come from a working set until its largest score is more than SLACK units in the last place
 # below the scores of other arms, because scores of different sets have different rounding errors
 SLACK = 64.0
