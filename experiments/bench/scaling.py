@@ -5,6 +5,7 @@ python -m experiments.bench.scaling                        all three
 python -m experiments.bench.scaling --only horizon         one of them
 python -m experiments.bench.scaling --reference DIR        also the authors' code, where it takes
                                                            less than --limit seconds
+python -m experiments.bench.scaling --botorch              also GP-UCB with BoTorch, over T
 python -m experiments.bench.scaling --small                a few small runs
 
     horizon  Abalone (A = 4,177, d = 8), lengthscale 5, T from 1,000 to 1,000,000
@@ -13,6 +14,9 @@ python -m experiments.bench.scaling --small                a few small runs
     sketch   Abalone with decorrelated features, T = 4,000, lengthscales from 8 to 2.5, for which m
              grows
 
+Over T there is also GP-UCB with the exact posterior: ours, and with --botorch that of BoTorch,
+which is no dependency, with the same kernel and noise, and its function for lists of candidates.
+
 Every run is one process with one seed, so that its peak memory is its own. Seconds are those of the
 run alone; compilation is apart. The exponent of a curve is the slope of a line through its
 logarithms over the largest two decades of its axis. --figure draws the picture. DIR is a checkout
@@ -20,6 +24,7 @@ of luigicarratino/batch-bkb.
 """
 
 import argparse
+import importlib
 import json
 import subprocess
 import sys
@@ -37,7 +42,7 @@ from experiments.bench.timing import show
 from experiments.figures import drawing
 from experiments.results import environment, store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB
+from jsketch.bandits import BBKB, GPUCB
 
 DIMENSION, NOISE = 8, 0.1  # of the generated arms
 WARM_UP = 10.0  # seconds; shorter runs are repeated, and the second one is timed
@@ -61,7 +66,9 @@ AXES = {
     "arms": Axis("arms A", COUNTS, (300, 600), "x"),
     "sketch": Axis("inducing points m", LENGTHSCALES, (8.0, 5.0), "inducing_points"),
 }
-AUTHORS = "authors' code"
+AUTHORS, EXACT, BOTORCH = "authors' code", "GPUCB", "BoTorch"
+BETA = 4.0  # of BoTorch's UCB, the square of the posterior standard deviations
+TOGETHER = 64  # candidates whose UCB BoTorch computes together; 512 take twice as long
 
 
 def problem_and_bandit(axis: str, value: float, small: bool, data_dir: Path | None) -> Any:
@@ -97,14 +104,23 @@ def measure(options: argparse.Namespace) -> Row:
             float(bandit.noise_std),
         )
         row: Row = dict(seconds=time.perf_counter() - began)
+    elif method == BOTORCH:
+        began = time.perf_counter()
+        regret = run_botorch(problem, bandit, horizon)
+        size, rounds = horizon, horizon
+        row = dict(seconds=time.perf_counter() - began)
     else:
-        bandit = bandit.replace(dictionary=DICTIONARIES[method], max_batch=horizon)
+        if method == EXACT:
+            names = ("kernel", "regularization", "noise_std", "norm_bound", "delta")
+            bandit = GPUCB(**{name: getattr(bandit, name) for name in names})
+        else:
+            bandit = bandit.replace(dictionary=DICTIONARIES[method], max_batch=horizon)
         result = loops.run(bandit, problem, jax.random.key(0), horizon)
         compile_seconds = result.compile_seconds
         if result.run_seconds < WARM_UP:  # the first run is slower by a constant
             result = loops.run(bandit, problem, jax.random.key(0), horizon)
         ratio = loops.regret_ratio(result.trace.regret, problem.mean_reward)
-        regret, size = float(ratio[-1]), int(result.trace.dictionary_size[-1])
+        regret, size = float(ratio[-1]), max(int(result.trace.dictionary_size[-1]), 0)
         rounds = int(result.trace.round[-1]) + 1
         row = dict(seconds=result.run_seconds, compile_seconds=compile_seconds)
     return row | dict(
@@ -117,10 +133,46 @@ def measure(options: argparse.Namespace) -> Row:
     )
 
 
+def run_botorch(problem: Any, bandit: Any, horizon: int) -> float:
+    """The regret ratio of GP-UCB with BoTorch: a GP with the kernel and the noise of the bandit is
+    made of all evaluations before each further one, and `optimize_acqf_discrete` finds the arm."""
+    torch = importlib.import_module("torch")
+    acquisition = importlib.import_module("botorch.acquisition")
+    models = importlib.import_module("botorch.models")
+    optim = importlib.import_module("botorch.optim")
+    rbf = importlib.import_module("gpytorch.kernels").RBFKernel()
+    rbf.lengthscale = float(bandit.kernel.lengthscale)
+    torch.set_default_dtype(torch.float64)
+    arms = torch.tensor(np.asarray(problem.arms.features))
+    mean = np.asarray(problem.mean_reward)
+    numbers = {row.numpy().tobytes(): i for i, row in enumerate(arms)}
+    rng = np.random.default_rng(0)
+    chosen = [int(rng.integers(len(mean)))]
+    values: list[float] = []
+    for _ in range(horizon):
+        values.append(mean[chosen[-1]] + float(problem.noise_std) * rng.standard_normal())
+        y = torch.tensor(values)[:, None]
+        noise = torch.full_like(y, float(bandit.regularization))
+        gp = models.SingleTaskGP(
+            *(arms[chosen], y, noise), covar_module=rbf, outcome_transform=None
+        )
+        with torch.no_grad():
+            point, _ = optim.optimize_acqf_discrete(
+                acquisition.UpperConfidenceBound(gp, beta=BETA),
+                q=1,
+                choices=arms,
+                max_batch_size=TOGETHER,
+            )
+        chosen.append(numbers[point[0].numpy().tobytes()])
+    regret = mean.max() - mean[chosen[:horizon]]
+    return float(loops.regret_ratio(regret, problem.mean_reward)[-1])
+
+
 def rows_of(name: str, options: argparse.Namespace) -> list[Row]:
     """The rows of an axis. A method that takes more than --limit seconds gets no larger run."""
     rows = []
-    for method in [*DICTIONARIES, *([AUTHORS] if options.reference else [])]:
+    exact = [EXACT, *[BOTORCH] * options.botorch] if name == "horizon" else []
+    for method in [*DICTIONARIES, *exact, *[AUTHORS] * bool(options.reference)]:
         for value in AXES[name].small if options.small else AXES[name].values:
             command = [sys.executable, "-m", "experiments.bench.scaling"]
             command += ["--point", json.dumps([name, value, method])]
@@ -158,7 +210,9 @@ def draw(measured: dict[str, Any], path: Path) -> None:
         2, len(names), figsize=(3.4 * len(names), 5), sharex="col", squeeze=False
     )
     colours = {"g = 0.25": "#D55E00", "every batch": "#0072B2", AUTHORS: "#000000"}
+    colours |= {EXACT: "#009E73", BOTORCH: "#CC79A7"}
     labels = {"g = 0.25": "BBKB", "every batch": "BBKB, a draw after every batch"}
+    labels |= {EXACT: "GP-UCB, exact", BOTORCH: "GP-UCB, BoTorch"}
     for name, (above, below) in zip(names, panels.T, strict=True):
         rows, slopes = measured[name], measured["exponents"][name]
         for method in dict.fromkeys(row["method"] for row in rows):
@@ -184,6 +238,7 @@ def main() -> None:
     cli.add_choices(parser, "--only", list(AXES))
     parser.add_argument("--limit", type=float, default=600, help="seconds (default %(default)s)")
     parser.add_argument("--small", action="store_true", help="a few small runs")
+    parser.add_argument("--botorch", action="store_true", help="also GP-UCB with BoTorch")
     parser.add_argument("--figure", type=Path, help="draw the picture to this file")
     parser.add_argument("--point", help="measure one run, [axis, value, method] as JSON")
     options = cli.parse_benchmark(parser)
