@@ -670,9 +670,9 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
             x, rows = np.asarray(x)[indices], np.arange(GRAM_ARMS, dtype=np.int32)
         try:
             # as one program: compiling the operations one by one takes a third of a second
-            gram, rounding = jax.jit(_gram_and_rounding, static_argnums=3)(
-                numbers_in_dtype(kernel, x.dtype), rows, x, n_points
-            )
+            gram, rounding = jax.jit(
+                _gram_and_rounding, static_argnums=3, compiler_options=devices.RUN_ONCE
+            )(numbers_in_dtype(kernel, x.dtype), rows, x, n_points)
             gram = np.asarray(gram, float)
         except VALUES_NEEDED as error:
             raise _not_traced("the kernel's gram", error) from error

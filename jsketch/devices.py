@@ -1,8 +1,17 @@
-"""The memory of the device on which programs run."""
+"""The device on which programs run: its memory, and how XLA compiles for it."""
 
 import os
+from typing import Any
 
 import jax
+import jaxlib
+
+# Options of `jax.jit`. XLA raises an error for one that its version does not have
+EMITTERS: dict[str, Any] = {}
+if jaxlib.__version__.startswith("0.10."):
+    EMITTERS["xla_cpu_use_fusion_emitters"] = False
+# of a program that runs once on few numbers: compiling it with optimization takes longer than both
+RUN_ONCE = EMITTERS | {"xla_backend_optimization_level": 0}
 
 
 def memory() -> int | None:

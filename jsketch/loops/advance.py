@@ -11,11 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 from jax import lax
 
-from jsketch import numerics
+from jsketch import devices, numerics
 from jsketch.loops.capacities import larger_capacity
 from jsketch.loops.rollouts import Progress, continue_run, grown, is_over_box, start
 from jsketch.loops.saving import RunFile
@@ -25,11 +24,8 @@ from jsketch.types import ArmProblem, PRNGKey
 
 # Of runs over arms. The disabled passes take nearly half of the compile time, and programs that
 # consist of matrix products are as fast without them (`scripts/bench`); those of optimisers over a
-# box, which fit models, consist of small operations. XLA raises an error for a flag that its
-# version does not have.
-COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
-if jaxlib.__version__.startswith("0.10."):
-    COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
+# box, which fit models, consist of small operations
+COMPILER_OPTIONS = devices.EMITTERS | {"xla_llvm_disable_expensive_passes": True}
 
 SAVES = 20  # the least number of times that a run is saved
 

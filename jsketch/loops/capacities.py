@@ -4,12 +4,14 @@ was exceeded."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from jsketch import devices
 from jsketch.core.dictionary import Extend
 from jsketch.sketch.kors import Sampling
 from jsketch.types import Arms, Kernel, is_traced
@@ -129,6 +131,6 @@ def _sampled_gram(kernel: Kernel, x: Any, n: int) -> tuple[np.ndarray, float]:
     return gram, 10 * count * np.finfo(x.dtype).eps * np.diagonal(gram).max()
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=devices.RUN_ONCE)
 def _gram(kernel: Kernel, x: Any, chosen: Any) -> Any:
     return kernel.gram(x[chosen], x[chosen])
