@@ -56,6 +56,7 @@ METHOD_STYLES = {
     "gp_ei": ("GP-EI", "#009E73", (0, (2, 1))),
     "gp_pi": ("GP-PI", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
     "turbo": ("TuRBO", "#E69F00", (0, (1, 1))),
+    "original": ("TuRBO, its authors' code", "#7F7F7F", (0, (5, 1.5))),
     "skopt_ei": ("EI, scikit-optimize", "#009E73", (0, (1, 1))),
     "skopt_pi": ("PI, scikit-optimize", "#0072B2", (0, (1, 1))),
     "skopt_lcb": ("LCB, scikit-optimize", "#56B4E9", (0, (1, 1))),
