@@ -83,7 +83,7 @@ RUNS: dict[str, Settings] = {
     | dict(functions=("f1",), methods=("botorch_ei_raw", "botorch_pi_raw"), seeds=20),
     f"{FOLDER}/botorch_raw": ALL
     | dict(functions=("f2", "f3"), methods=("botorch_ei_raw", "botorch_pi_raw"), seeds=20),
-    # seeds that were run after the rules had been written
+    # fresh seeds
     f"{FOLDER}/rates_f1": ALL
     | dict(functions=("f1",), methods=("go_ucb_printed", "go_ucb_rates"), root_seed=1, seeds=300),
     f"{FOLDER}/rates": ALL
