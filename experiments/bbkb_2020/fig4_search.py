@@ -35,8 +35,9 @@ COLD: Settings = dict(data="auto", initial=0, new=12_000, total=12_000, lengthsc
 COLD |= dict(width="theory", noise_std=0.01, regularization=1e-4, root_seed=0)
 COLD |= dict(seeds=10, algorithms=ALL)
 WARM = COLD | dict(initial=2_000, new=10_000, lengthscale=125.0)
-# another assumed noise, on seeds that chose no setting
-LESS_NOISE = COLD | dict(new=1_000, width="code", noise_std=0.0032, regularization=1e-5)
+# another assumed noise; LESS_NOISE on seeds that chose no setting
+SMALL_NOISE: Settings = dict(noise_std=0.0032, regularization=1e-5)
+LESS_NOISE = COLD | SMALL_NOISE | dict(new=1_000, width="code")
 LESS_NOISE |= dict(seeds=40, root_seed=1, algorithms=("evolution", *RULES))
 RUNS: dict[str, Settings] = {
     "bbkb_2020/nas_warm": WARM,
@@ -47,8 +48,12 @@ RUNS: dict[str, Settings] = {
     "bbkb_2020/nas_code": COLD | dict(seeds=5, width="code"),
     "bbkb_2020/nas_less_noise": LESS_NOISE,
     "bbkb_2020/nas_warm_less_noise": WARM
-    | dict(width="code", noise_std=0.0032, regularization=1e-5, algorithms=("bbkb_global",)),
+    | SMALL_NOISE
+    | dict(width="code", algorithms=("bbkb_global",)),
     "bbkb_2020/nas_less_noise_two_arms": LESS_NOISE | dict(initial=2, new=998, algorithms=RULES),
+    # the paper's width with less assumed noise
+    "bbkb_2020/nas_theory_less_noise": COLD | SMALL_NOISE | dict(algorithms=RULES),
+    "bbkb_2020/nas_warm_theory_less_noise": WARM | SMALL_NOISE | dict(algorithms=RULES),
 }
 QUICK: Settings = dict(new=60, seeds=2)
 

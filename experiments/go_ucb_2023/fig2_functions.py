@@ -83,7 +83,7 @@ RUNS: dict[str, Settings] = {
     | dict(functions=("f1",), methods=("botorch_ei_raw", "botorch_pi_raw"), seeds=20),
     f"{FOLDER}/botorch_raw": ALL
     | dict(functions=("f2", "f3"), methods=("botorch_ei_raw", "botorch_pi_raw"), seeds=20),
-    # seeds that were run after the rules had been written
+    # fresh seeds
     f"{FOLDER}/rates_f1": ALL
     | dict(functions=("f1",), methods=("go_ucb_printed", "go_ucb_rates"), root_seed=1, seeds=300),
     f"{FOLDER}/rates": ALL
@@ -210,12 +210,12 @@ def our_regrets(root: Path, function: str) -> dict[str, np.ndarray]:
 
 def implementations(function: str) -> dict[str, str]:
     """{implementation of the GP methods: its folder, "" for ours}, as verdicts.toml names them."""
-    folders = {
+    return {
         "ours": "",
         "BoTorch, raw": "botorch_raw_f1" if function == "f1" else "botorch_raw",
         "BoTorch, scaled": "botorch",
+        "scikit-optimize": "scikit_optimize",  # which was run on f1 only
     }
-    return folders | ({"scikit-optimize": "scikit_optimize"} if function == "f1" else {})
 
 
 def gp_regrets(root: Path, function: str, implementation: str, ucb: bool = False) -> Regrets:
@@ -385,7 +385,8 @@ def gp_linear_on_f1(root: Path) -> Verdict:
 
 
 def all_linear(root: Path) -> Verdict:
-    """`linear` of all methods on f2 and f3, with each implementation, and with BoTorch's UCB."""
+    """`linear` of all methods on f2 and f3, with each implementation, and with BoTorch's UCB;
+    undecided on a function where implementations disagree, or where one was not run."""
 
     def case(function: str) -> Verdict:
         ours = our_regrets(root, function)

@@ -8,7 +8,9 @@ incomplete rows; the zeros of diabetes stay. Forms of GO-UCB and of the GP metho
 Figure 2, with the null baseline `repeat`: the best point of phase I, again and again.
 
 Regrets are relative to f*, the best accuracy of the methods of a folder in a repetition, because
-the maximum is unknown. A failed evaluation counts as accuracy 0, and is not learned from.
+the maximum is unknown. A failed evaluation counts as accuracy 0, and is not learned from. Intervals
+are over partitions, because the folds of one share their rows. The implementations of the GP
+methods are those of Figure 2, of which a claim needs each.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,6 +52,10 @@ RUNS: dict[str, Settings] = {
     | dict(models=("gradient_boosting",), methods=("uniform", *JUDGED)),
     f"{FOLDER}/tuning_raw": CANCER
     | dict(models=tuple(MODELS), methods=("botorch_ei_raw", "botorch_pi_raw")),
+    f"{FOLDER}/tuning_scaled": CANCER
+    | dict(models=tuple(MODELS), methods=("botorch_ei_gamma", "botorch_pi_gamma")),
+    f"{FOLDER}/tuning_scikit_optimize": CANCER
+    | dict(models=tuple(MODELS), methods=tuple(packages.SKOPT)),
     f"{FOLDER}/tuning_rates": CANCER | dict(models=("mlp",), methods=("go_ucb_rates",)),
 }
 QUICK: Settings = dict(
@@ -59,6 +65,12 @@ QUICK: Settings = dict(
     steps=2,
     seeds=2,
 )
+# {implementation of the GP methods, beside ours: its folder}
+IMPLEMENTATIONS = {
+    "BoTorch, raw": f"{FOLDER}/tuning_raw",
+    "BoTorch, scaled": f"{FOLDER}/tuning_scaled",
+    "scikit-optimize": f"{FOLDER}/tuning_scikit_optimize",
+}
 FIGURES = {"breast_cancer": 3, "australian": 4, "diabetes": 5}
 TITLES = dict(
     random_forest="random forest",
@@ -173,23 +185,19 @@ def with_methods_of(folder: Path, other: Path, problem: str, names: set[str]) ->
 Case = Callable[[np.ndarray, Regrets], Verdict]  # of GO-UCB's regrets and those of the others
 
 
-def with_ours(root: Path, folder: str, problem: str, case: Case) -> Verdict:
-    """The verdict of a claim on a problem with our GP methods."""
-    regrets = regrets_in(root / FOLDER / folder, problem)
-    return case(*_compared(regrets, *GP_METHODS))
-
-
 def with_each(root: Path, folder: str, problem: str, case: Case) -> Verdict:
     """The verdict of a claim on a problem with each implementation of the GP methods: ours, and
-    BoTorch's raw. Undecided where they disagree, or where one was not run."""
-    names = ("botorch_ei_raw", "botorch_pi_raw")
+    those of IMPLEMENTATIONS. Undecided where they disagree, or where one was not run."""
 
-    def with_raw() -> Verdict:
-        paths = (root / FOLDER / folder, root / FOLDER / "tuning_raw")
+    def with_ours() -> Verdict:
+        return case(*_compared(regrets_in(root / FOLDER / folder, problem), *GP_METHODS))
+
+    def with_package(name: str) -> Verdict:
+        names, paths = RUNS[name]["methods"], (root / FOLDER / folder, root / name)
         return case(*_compared(with_methods_of(*paths, problem, set(names)), *names))
 
-    ours = partial(with_ours, root, folder, problem, case)
-    return common.agreed({"ours": ours, "BoTorch, raw": with_raw})
+    packaged = {words: partial(with_package, name) for words, name in IMPLEMENTATIONS.items()}
+    return common.agreed({"ours": with_ours} | packaged)
 
 
 def _compared(regrets: Regrets, *gp_methods: str) -> tuple[np.ndarray, Regrets]:
@@ -197,9 +205,23 @@ def _compared(regrets: Regrets, *gp_methods: str) -> tuple[np.ndarray, Regrets]:
     return regrets["go_ucb_printed"], {name: regrets[name] for name in (*gp_methods, "turbo")}
 
 
+def of_partitions(values: np.ndarray) -> np.ndarray:
+    """The means [S // 5] of values [S] over the folds of each partition. Raises Missing without a
+    whole partition."""
+    whole = len(values) // classifiers.FOLDS
+    if not whole:
+        raise common.Missing("a whole partition")
+    return values[: whole * classifiers.FOLDS].reshape(whole, classifiers.FOLDS).mean(1)
+
+
+def difference(first: np.ndarray, second: np.ndarray) -> common.Interval:
+    """The interval of the mean of first - second, values [S] on the same folds, over partitions."""
+    return common.difference_interval(of_partitions(first), of_partitions(second))
+
+
 def gaps_to(regret: np.ndarray, others: Regrets) -> dict[str, common.Interval]:
     """{method: interval of its cumulative regret minus one method's, on the same folds}."""
-    return {n: common.difference_interval(o.sum(1), regret.sum(1)) for n, o in others.items()}
+    return {n: difference(o.sum(1), regret.sum(1)) for n, o in others.items()}
 
 
 # --- the claims
@@ -224,10 +246,11 @@ def better_on_breast_cancer(root: Path) -> Verdict:
 
 
 def better_elsewhere(root: Path) -> Verdict:
-    """`much_better` for every classifier on Australian and diabetes, with our GP methods."""
+    """`much_better` for every classifier on Australian and diabetes, with each implementation of
+    the GP methods."""
     names = [f"{model}-{data}" for data in ("australian", "diabetes") for model in MODELS]
     return common.all_of(
-        {name: partial(with_ours, root, "tuning", name, much_better) for name in names}
+        {name: partial(with_each, root, "tuning", name, much_better) for name in names}
     )
 
 
@@ -258,7 +281,7 @@ def finds_better_points(root: Path, method: str) -> Verdict:
         regrets = with_methods_of(folder, rates, problem, {method})
     first, second = (part.min(1) for part in np.split(regrets[method], [N], axis=1))
     missed, found = int((first > 0).sum()), int((second < first).sum())
-    gap = common.difference_interval(regrets["repeat"].sum(1), regrets[method].sum(1))
+    gap = difference(regrets["repeat"].sum(1), regrets[method].sum(1))
     text = f"in {found} of {missed} repetitions; cumulative regret of the null baseline minus"
     text += f" GO-UCB's {common.interval_text(gap, 3)}"
     share = common.probability_interval(found, missed)
@@ -277,19 +300,19 @@ def error_bar(cumulative: np.ndarray) -> float:
 
 def similar_on_forest(root: Path) -> Verdict:
     """The differences in cumulative regret between every two methods, on the same folds, lie within
-    the paper's error bar of GO-UCB, with our GP methods."""
+    the paper's error bar of GO-UCB, with each implementation of the GP methods."""
 
     def case(go_ucb: np.ndarray, others: Regrets) -> Verdict:
         methods = {"go_ucb_printed": go_ucb, **others}
         gaps = {
-            f"{b} - {a}": common.difference_interval(methods[b].sum(1), methods[a].sum(1))
+            f"{b} - {a}": difference(methods[b].sum(1), methods[a].sum(1))
             for a, b in combinations(methods, 2)
         }
         margin = error_bar(go_ucb.sum(1))
         text = f"error bar {margin:.3f}; {common.listed(gaps)}"
         return common.verdict(common.all_near_zero(gaps.values(), margin), text)
 
-    return with_ours(root, "tuning_forest", "random_forest-breast_cancer", case)
+    return with_each(root, "tuning_forest", "random_forest-breast_cancer", case)
 
 
 def turbo_bends(root: Path) -> Verdict:
@@ -299,15 +322,9 @@ def turbo_bends(root: Path) -> Verdict:
 
     def case(_: np.ndarray, others: Regrets) -> Verdict:
         turbo, gp = others["turbo"], {n: r for n, r in others.items() if n != "turbo"}
-        before = {
-            n: common.difference_interval(r[:, :BEND].sum(1), turbo[:, :BEND].sum(1))
-            for n, r in gp.items()
-        }
-        after = {
-            n: common.difference_interval(r[:, BEND:].mean(1), turbo[:, BEND:].mean(1))
-            for n, r in gp.items()
-        }
-        bend = common.mean_interval(BENT * turbo[:, N:BEND].mean(1) - turbo[:, BEND:].mean(1))
+        before = {n: difference(r[:, :BEND].sum(1), turbo[:, :BEND].sum(1)) for n, r in gp.items()}
+        after = {n: difference(r[:, BEND:].mean(1), turbo[:, BEND:].mean(1)) for n, r in gp.items()}
+        bend = difference(BENT * turbo[:, N:BEND].mean(1), turbo[:, BEND:].mean(1))
         margin = error_bar(turbo[:, :BEND].sum(1))
         similar = common.all_near_zero(before.values(), margin)
         better = common.all_above([*after.values(), bend], 0)

@@ -1,10 +1,11 @@
 """PKAWV, Table 1: time and memory of an example against the number of features or points.
 
-The paper counts O(m^2) operations and numbers for PKAWV and Pros-N-KONS with m features or points
-(with the m of Theorems 4 and 6 these are the entries of Table 1), and O(n^2) for Kernel-AWV with n
-examples. Memory is that of the state. Time is the CPU time of an example, which other programs on
-the machine lengthen less than wall time, of a block of 64 examples that the state learns; in the
-state of a dictionary, m is the capacity, on which alone the time depends.
+The paper counts O(m^2) operations for PKAWV and Pros-N-KONS with m features or points (with the m
+of Theorems 4 and 6 these are the entries of Table 1), and as many numbers for PKAWV, where
+Kernel-AWV with n examples has O(n^2). Memory is that of the state. Time is the CPU time of an
+example, which other programs on the machine lengthen less than wall time, of a block of 64 examples
+that the state learns; in the state of a dictionary, m is the capacity, on which alone the time
+depends.
 """
 
 import time
@@ -113,15 +114,16 @@ def time_of_an_example(root: Path) -> Verdict:
 
 
 def memory_of_the_state(root: Path) -> Verdict:
-    """The power of m of the bytes lies within MEMORY for every method, and after casp the arrays of
-    PKAWV with KORS that hold examples have at most as many bytes as those of its points. The power
-    alone cannot fail there, because the runs store as many examples as points. More bytes decide
-    nothing: Algorithm 2 of the paper keeps a row of K_t for each example, too."""
+    """The power of m of the bytes lies within MEMORY for PKAWV and Kernel-AWV, and after casp the
+    arrays of PKAWV with KORS that hold examples have at most as many bytes as those of its points.
+    The power alone cannot fail there, because the runs store as many examples as points. Algorithm
+    2 of the paper keeps rows of K_t in their place, whose bytes are in the text."""
     found = {name: power for name, (power, _) in powers(root, "bytes").items()}
-    powers_hold = all(MEMORY[0] <= power <= MEMORY[1] for power in found.values())
+    judged = [power for name, power in found.items() if name != "pros_n_kons"]
+    powers_hold = all(MEMORY[0] <= power <= MEMORY[1] for power in judged)
     examples, points, text = memory_after_casp(root)
-    holds = common.decision(not powers_hold, powers_hold and examples <= points)
-    return common.verdict(holds, f"powers of m: {common.listed(found, 2)}; {text}")
+    text = f"powers of m: {common.listed(found, 2)}; {text}"
+    return common.verdict(powers_hold and examples <= points, text)
 
 
 def memory_after_casp(root: Path) -> tuple[int, int, str]:
@@ -134,7 +136,8 @@ def memory_after_casp(root: Path) -> tuple[int, int, str]:
     examples = state.inputs.nbytes + state.labels.nbytes
     points = sum(leaf.nbytes for leaf in jax.tree.leaves(state)) - examples
     text = f"PKAWV with KORS on casp (n = {n:,}, m = {m}): examples {examples / 1e6:.2f} MB,"
-    return examples, points, f"{text} the rest of the state {points / 1e6:.2f} MB"
+    text += f" the rest of the state {points / 1e6:.2f} MB, K_t {8 * n * m / 1e6:.1f} MB"
+    return examples, points, text
 
 
 CHECKS = (time_of_an_example, memory_of_the_state)

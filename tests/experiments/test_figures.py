@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from experiments import common, reproduce
-from experiments.bbkb_2020 import fig1_regret, fig3_7_batches, fig4_search, fig5_6_bandwidths
+from experiments.bbkb_2020 import (
+    fig1_regret,
+    fig2_time,
+    fig3_7_batches,
+    fig4_search,
+    fig5_6_bandwidths,
+)
 from experiments.data import datasets
 from experiments.results import store, tidy
 
@@ -61,7 +67,11 @@ def test_an_entry_is_complete_and_its_cause_is_a_folder_of_runs(name, entry):
     words = {common.CONFIRMED, common.DIFFERS, common.UNDECIDED, common.WITHDRAWN}
     assert entry["verdict"] in words
     judged = {f"{common.paper_of(figure)}.{check.__name__}" for figure, check in CHECKS}
-    assert (name in judged) == (entry["verdict"] != common.WITHDRAWN)
+    has_rule = not entry["statistic"].startswith("none")
+    assert (name in judged) == has_rule
+    # a claim without a rule is not decided, and one that is withdrawn has no rule
+    assert has_rule or entry["verdict"] in {common.UNDECIDED, common.WITHDRAWN}
+    assert not (has_rule and entry["verdict"] == common.WITHDRAWN)
     # a verdict that changed says why
     assert entry["why"] or entry["verdict"] == entry["was"] or not entry["was"]
     cause_run = entry.get("cause_run")
@@ -187,7 +197,7 @@ def test_batches_of_readings_that_disagree_are_undecided(tmp_path):
     starts = 2 ** np.arange(10)
     for word, power in (("confirmed", 1.0), ("undecided", 2.0)):
         for reading, folders in fig3_7_batches.READINGS.items():
-            p = power if reading == "less noise" else 1.0
+            p = power if reading == "code's width, less noise" else 1.0
             for name, rules in folders.items():
                 runs = [
                     tidy.Run(
@@ -203,6 +213,56 @@ def test_batches_of_readings_that_disagree_are_undecided(tmp_path):
                 store.write_json(folder / tidy.PROVENANCE, {})
         found = common.judge(fig3_7_batches.batches_grow_linearly, tmp_path / word)
         assert found.word == word, found.numbers
+
+
+@pytest.mark.parametrize(
+    ("global_rule", "epsilon_greedy", "word"),
+    [
+        ((3.0, 4.0), (30.0, 31.0), "confirmed"),
+        ((3.0, 4.0), (1.0, 1.3), "differs"),
+        ((3.0, 4.0), (3.5, 31.0), "undecided"),
+        # evolution's CPU seconds confirm, and refute nothing
+        ((28.0, 29.0), (30.0, 31.0), "undecided"),
+    ],
+)
+def test_the_search_is_compared_with_all_baselines(tmp_path, global_rule, epsilon_greedy, word):
+    """Evolution takes 20 CPU seconds, and the local rule as long as the global one."""
+    folder = tmp_path / "bbkb_2020"
+    seconds = dict.fromkeys(fig4_search.RULES, global_rule)
+    write_runs(folder / "nas_warm", "seconds", seconds | dict(eps_greedy_free=epsilon_greedy))
+    write_runs(folder / "nas_warm_local", "seconds", dict(bbkb_global_local=global_rule))
+    evolution = dict(evaluations=fig4_search.WARM["new"], seeds=[dict(cpu_seconds=20.0)])
+    store.write_json(folder / "authors_evolution.json", evolution)
+    assert common.judge(fig3_7_batches.faster_than_evolution, tmp_path).word == word
+
+
+@pytest.mark.parametrize(
+    ("grouped", "ungrouped", "word"),
+    [
+        ((9.0, 9.5), 50.0, "confirmed"),
+        ((0.5, 0.6), 50.0, "undecided"),
+        ((0.5, 0.6), 1.0, "differs"),
+    ],
+)
+def test_both_implementations_of_the_baselines_count(tmp_path, grouped, ungrouped, word):
+    """BBKB takes 2 to 3 seconds."""
+    folder, exact = tmp_path / "bbkb_2020", ("gp_ucb", "gp_bucb")
+    rules = dict.fromkeys(fig1_regret.BATCHED, (2.0, 3.0))
+    for name in fig2_time.THEOREMS:
+        baselines = dict.fromkeys(exact, grouped)
+        write_runs(folder / name, "seconds", rules | baselines, t=(1, 2_000))
+    runs = [
+        tidy.Run(
+            dict(problem=problem, algorithm=name),
+            0,
+            dict(t=np.array([1, 2_000]), seconds=np.full(2, ungrouped)),
+        )
+        for problem in fig2_time.THEOREMS
+        for name in exact
+    ]
+    tidy.write(folder / "ungrouped", runs, "made up", "made up")
+    store.write_json(folder / "ungrouped" / tidy.PROVENANCE, {})
+    assert common.judge(fig2_time.fraction_of_exact, tmp_path).word == word
 
 
 def test_a_search_that_leads_at_some_t_only_is_undecided(tmp_path):

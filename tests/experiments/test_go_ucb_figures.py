@@ -100,9 +100,20 @@ def test_phase_two_is_effective_if_it_leads_and_finds_better_points(tmp_path, fo
 
     others = dict.fromkeys((*fig3_4_5_tuning.UNIFORM_GP, "turbo"), turbo)
     write("tuning_perceptron", dict(go_ucb_printed=found) | others)
-    write("tuning_raw", dict.fromkeys(("botorch_ei_raw", "botorch_pi_raw"), turbo))
+    for name in fig3_4_5_tuning.IMPLEMENTATIONS.values():
+        methods = fig3_4_5_tuning.RUNS[name]["methods"]
+        write(name.split("/")[1], dict.fromkeys(methods, turbo))
     verdict = common.judge(fig3_4_5_tuning.phase_two_is_effective, tmp_path)
     assert verdict.word == word, verdict.numbers
+
+
+def test_intervals_of_tuning_are_over_partitions():
+    """The folds of a partition count once; those of an unfinished one do not count."""
+    values = np.append(np.repeat([1.0, 2.0, 4.0], 5), 100.0)
+    found = fig3_4_5_tuning.difference(values, np.zeros(16))
+    assert found == common.mean_interval([1.0, 2.0, 4.0])
+    with pytest.raises(common.Missing, match="whole partition"):
+        fig3_4_5_tuning.of_partitions(values[:4])
 
 
 def test_implementations_that_disagree_or_were_not_run_leave_a_claim_undecided():
