@@ -92,10 +92,11 @@ class ModelGOUCB(struct.Settings):
     the next point is the maximum of the law over all points and all parameters that the evaluations
     allow.
 
-    The score of a point is the mean of the law plus `width` standard deviations. They are those of
-    the law that is linearised at the fit where it is nearly linear in the parameters that the
-    evaluations allow, and else those over `draws` of such parameters (`law_fit.draws`): the
-    evaluations of a law with many parameters allow fits that are far from one another.
+    The score of a point is the mean of the law plus `width` standard deviations, of the law that is
+    linearised at the fit. With `draws`, they are those over so many parameters that the evaluations
+    allow (`law_fit.draws`), unless the law is nearly linear in them. This suits a law with as many
+    parameters as evaluations that can be exchanged, such as a small network, whose fits are far
+    from one another, and costs regret where one fit is enough.
 
     The parameters have a normal prior around the starting guesses, a quarter of their range wide,
     so that no parameter has to be identified before the first choice. The paper's own algorithm
@@ -106,9 +107,8 @@ class ModelGOUCB(struct.Settings):
 
     model           a `Parametric`, a function of named inputs and parameters
     width           radius of the ball, in posterior standard deviations of the law
-    draws           int, of the parameters, for the scores of a law that is not nearly linear. 0:
-                    all scores are those of the linearised law, which a law with a Gaussian process
-                    of its residuals always has
+    draws           int, of the parameters, for the scores of a law that is not nearly linear and has
+                    no Gaussian process of its residuals, such as 16. 0: there are no draws
     noise_std       the standard deviation of the noise, in units of y; None: it is estimated
     discrepancy     what happens if the law may not describe the values: "gp" adds a Gaussian
                     process of the residuals to the law as soon as it increases the log evidence by
@@ -137,7 +137,7 @@ class ModelGOUCB(struct.Settings):
 
     model: Any = struct.component(components.MODEL, pytree_node=False)
     width: ArrayLike = struct.number(0.7, at_least=0)
-    draws: int = struct.size(16, at_least=0)
+    draws: int = struct.size(0, at_least=0)
     noise_std: ArrayLike | None = struct.number(None, above=0)
     discrepancy: str = struct.choice("gp", of=("gp", "ignore"))
     check_every: int = struct.size(5, at_least=0)
