@@ -256,6 +256,15 @@ def test_a_law_that_is_not_nearly_linear_is_scored_by_draws():
     assert 0.3 < found_score(model, [1.0, 0.0], draws=16) < 1.7
 
 
+def test_points_of_a_batch_differ_with_draws():
+    model = law(lambda a, b, p, q: jnp.tanh(p * a) + jnp.sin(q * b), p=(-20, 20, 0), q=(-9, 9, 0))
+    optimizer = ModelGOUCB(model, batch=2, draws=8, **QUICK)
+    x = np.array([[0.1, 0.2], [0.9, 0.8]])
+    state = optimizer.init(UNIT, KEY, horizon=4, data=(x, np.array([0.1, 0.5])))
+    first, second = np.asarray(ASK(optimizer, state, KEY).x)
+    assert np.isfinite([first, second]).all() and not np.array_equal(first, second)
+
+
 def test_a_linear_law_is_scored_without_draws():
     scores = [found_score(PLANE, [0.3, 0.6], draws=draws) for draws in (0, 16)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-6)

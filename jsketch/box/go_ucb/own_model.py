@@ -107,8 +107,8 @@ class ModelGOUCB(struct.Settings):
 
     model           a `Parametric`, a function of named inputs and parameters
     width           radius of the ball, in posterior standard deviations of the law
-    draws           int, of the parameters, for the scores of a law that is not nearly linear and has
-                    no Gaussian process of its residuals, such as 16. 0: there are no draws
+    draws           int, of the parameters, for the scores of a law that is not nearly linear and
+                    has no Gaussian process of its residuals, such as 16. 0: there are no draws
     noise_std       the standard deviation of the noise, in units of y; None: it is estimated
     discrepancy     what happens if the law may not describe the values: "gp" adds a Gaussian
                     process of the residuals to the law as soon as it increases the log evidence by
