@@ -256,13 +256,20 @@ def test_a_law_that_is_not_nearly_linear_is_scored_by_draws():
     assert 0.3 < found_score(model, [1.0, 0.0], draws=16) < 1.7
 
 
-def test_points_of_a_batch_differ_with_draws():
-    model = law(lambda a, b, p, q: jnp.tanh(p * a) + jnp.sin(q * b), p=(-20, 20, 0), q=(-9, 9, 0))
-    optimizer = ModelGOUCB(model, batch=2, draws=8, **QUICK)
-    x = np.array([[0.1, 0.2], [0.9, 0.8]])
-    state = optimizer.init(UNIT, KEY, horizon=4, data=(x, np.array([0.1, 0.5])))
-    first, second = np.asarray(ASK(optimizer, state, KEY).x)
-    assert np.isfinite([first, second]).all() and not np.array_equal(first, second)
+def test_a_pending_point_reduces_the_deviation_of_draws():
+    model = law(lambda a, b, p, q: jnp.tanh(p * a) + jnp.sin(q * b), p=(-20, 20, 1), q=(-9, 9, 1))
+    x = np.array([[0.1, 0.2], [0.2, 0.1]])
+    state = observed(ModelGOUCB(model, noise_std=0.1, **QUICK), x, np.array([0.3, 0.3]))
+    values, point = _values(state), jnp.array([0.2, 0.9])
+    pending = law_fit.Values(point[None], point[None], jnp.zeros(1), jnp.ones(1, bool))
+    expected = law_fit.expected(model, state.fit, values, pending)
+    before, after = (
+        jax.vmap(lambda z: model.apply(z, point))(
+            law_fit.draws(model, state.fit, known, KEY, 64, 12)
+        ).std()
+        for known in (values, expected)
+    )
+    assert float(after) < 0.5 * float(before)
 
 
 def test_a_linear_law_is_scored_without_draws():
