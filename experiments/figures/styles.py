@@ -65,6 +65,7 @@ METHOD_STYLES = {
     "botorch_ucb_raw": ("UCB, BoTorch, raw", "#56B4E9", "solid"),
     "botorch_ei_gamma": ("EI, BoTorch, scaled", "#009E73", (0, (5, 1.5))),
     "botorch_pi_gamma": ("PI, BoTorch, scaled", "#0072B2", (0, (5, 1.5))),
+    "botorch_log_ei": ("GP-EI, BoTorch", "#0072B2", (0, (4, 1, 1, 1))),
     "botorch_ucb_gamma": ("UCB, BoTorch, scaled", "#56B4E9", (0, (5, 1.5))),
     "suggested": ("jsketch", "#D55E00", "solid"),
     "random": ("random batches", "#0072B2", (0, (5, 1.5))),

@@ -158,7 +158,8 @@ def test_a_linear_law_with_known_noise_is_bayesian_regression():
     np.testing.assert_allclose(deviation, expected, rtol=1e-6)
     # the standard deviations from draws have a relative error of 1/sqrt(number of draws)
     fit, values = state.fit, _values(state)
-    deviations = law_fit.deviations(PLANE, fit, values, KEY, draws=2000, steps=6)
+    drawn = law_fit.draws(PLANE, fit, values, KEY, count=2000, steps=6)
+    deviations = law_fit.deviations(fit, drawn)
     for one_sided in deviations:
         np.testing.assert_allclose(one_sided, np.sqrt(np.diag(covariance)), rtol=0.1)
     estimates = PARAMETERS(optimizer, state)
@@ -227,6 +228,53 @@ def test_failed_evaluations_and_nan_of_the_law_are_left_out():
     others = observed(optimizer, x[[0, 2, 3]], y[[0, 2, 3]])
     np.testing.assert_allclose(state.fit.z, others.fit.z, atol=1e-3)
     assert np.isfinite(PREDICT(optimizer, state, jnp.asarray(x))[0]).all()
+
+
+def test_draws_of_a_law_with_two_fits_are_near_both():
+    model = law(lambda a, b, p: (p * (a + b)) ** 2, p=(-4, 4, 0.1))
+    x = np.array([[0.2, 0.3], [0.9, 0.8], [0.4, 0.9]])
+    state = observed(ModelGOUCB(model, noise_std=0.05, **QUICK), x, (2 * x.sum(1)) ** 2)
+    drawn = law_fit.draws(model, state.fit, _values(state), KEY, 64, 12)
+    p = np.asarray(jax.vmap(model.vector)(drawn))[:, 0]
+    np.testing.assert_allclose(np.abs(p), 2, atol=0.1)
+    assert 10 < (p > 0).sum() < 54
+
+
+def found_score(model, unit, **settings):
+    optimizer = ModelGOUCB(model, **QUICK, **settings)
+    state = optimizer.init(UNIT, KEY, horizon=3)
+    known = law_fit.posterior(model, state.fit, _values(state))
+    return float(optimizer._score(known, state, _values(state), None, KEY)(jnp.asarray(unit)))
+
+
+def test_a_law_that_is_not_nearly_linear_is_scored_by_draws():
+    """tanh(p a) where the prior deviation of p is 10: the linearised law at a = 1 has the deviation
+    10, and no law is above 1."""
+    model = law(lambda a, b, p, q: jnp.tanh(p * a) + q * b, p=(-20, 20, 0), q=(0, 1e-3, 0))
+    linearised = found_score(model, [1.0, 0.0], draws=0)
+    assert linearised == pytest.approx(0.7 * 10, rel=1e-3)
+    assert 0.3 < found_score(model, [1.0, 0.0], draws=16) < 1.7
+
+
+def test_a_pending_point_reduces_the_deviation_of_draws():
+    model = law(lambda a, b, p, q: jnp.tanh(p * a) + jnp.sin(q * b), p=(-20, 20, 1), q=(-9, 9, 1))
+    x = np.array([[0.1, 0.2], [0.2, 0.1]])
+    state = observed(ModelGOUCB(model, noise_std=0.1, **QUICK), x, np.array([0.3, 0.3]))
+    values, point = _values(state), jnp.array([0.2, 0.9])
+    pending = law_fit.Values(point[None], point[None], jnp.zeros(1), jnp.ones(1, bool))
+    expected = law_fit.expected(model, state.fit, values, pending)
+    before, after = (
+        jax.vmap(lambda z: model.apply(z, point))(
+            law_fit.draws(model, state.fit, known, KEY, 64, 12)
+        ).std()
+        for known in (values, expected)
+    )
+    assert float(after) < 0.5 * float(before)
+
+
+def test_a_linear_law_is_scored_without_draws():
+    scores = [found_score(PLANE, [0.3, 0.6], draws=draws) for draws in (0, 16)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
 
 
 # batches and pending points

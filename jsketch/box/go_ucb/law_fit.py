@@ -43,6 +43,7 @@ VARIANCES_ALONE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 # a discrepancy is added, and from EVIDENCE on the law is said not to describe the values. An early
 # discrepancy corrects a wrong law, and leaves a right one as it is
 EVIDENCE_ADDED, EVIDENCE = 1.0, 3.0
+NONLINEAR = 0.1  # share of the variance of draws that a linearised law may miss
 
 
 class Values(NamedTuple):
@@ -222,13 +223,14 @@ def noise_variance(linear: Linear, noise: Array) -> tuple[Array, Array]:
     return variance, dof(variance)
 
 
-def deviations(
-    law: Parametric, fit: LawFit, values: Values, key: PRNGKey, draws: int, steps: int
-) -> tuple[Array, Array]:
-    """The posterior standard deviations [p] of z below and above the fit, which differ where the
-    law is far from linear. They are those of `draws` fits to values and to a prior that are
-    perturbed by their own noise, which for a linear law are draws from the posterior (randomised
-    maximum likelihood; Oliver, He, Reynolds 1996)."""
+def draws(
+    law: Parametric, fit: LawFit, values: Values, key: PRNGKey, count: int, steps: int
+) -> Array:
+    """Coordinates [count, p] of the parameters that the values allow: fits to values and to a prior
+    that are perturbed by their own noise, which for a linear law are draws from the posterior
+    (randomised maximum likelihood; Oliver, He, Reynolds 1996). Where a law has several fits, they
+    are different ones. Each has two starts, the fit and the perturbed prior, of `steps`
+    Gauss-Newton steps."""
     scales = law.scales(fit.z.dtype)
 
     def draw(key: PRNGKey) -> Array:
@@ -242,13 +244,33 @@ def deviations(
         )
         return ends[jnp.argmin(losses)]
 
-    move = jax.vmap(draw)(jax.random.split(key, draws)) - fit.z[None]
+    return jax.vmap(draw)(jax.random.split(key, count))
+
+
+def deviations(fit: LawFit, drawn: Array) -> tuple[Array, Array]:
+    """The posterior standard deviations [p] of z below and above the fit, from `draws` [n, p]. They
+    differ where the law is far from linear."""
+    move = drawn - fit.z[None]
 
     def one_sided(move: Array) -> Array:
         count = jnp.maximum((move > 0).sum(0), 1).astype(move.dtype)
         return jnp.sqrt(jnp.square(jnp.maximum(move, 0)).sum(0) / count)
 
     return one_sided(-move), one_sided(move)
+
+
+def is_nearly_linear(law: Parametric, fit: LawFit, drawn: Array, x: Array) -> Array:
+    """[] bool, whether the law that is linearised at the fit has the values of the laws of `drawn`
+    coordinates [n, p] at points x [q, d], up to the share NONLINEAR of their variance."""
+
+    def parts(x: Array) -> tuple[Array, Array]:
+        f, gradient = jax.value_and_grad(law.apply)(fit.z, x)
+        values = jax.vmap(law.apply, (0, None))(drawn, x)
+        errors = values - f - matmul(drawn - fit.z[None], gradient)
+        return jnp.square(errors).mean(), values.var()
+
+    error, variance = (jnp.nan_to_num(part).sum() for part in jax.vmap(parts)(x))
+    return error <= NONLINEAR * variance
 
 
 def held(law: Parametric, fit: LawFit, values: Values) -> Array:
@@ -337,13 +359,15 @@ def posterior(
 ) -> Posterior:
     """The posterior given the values. `extra` has points whose values are pending: they reduce the
     variance, and leave the mean as it is (hallucination, as in GP-BUCB)."""
+    return _posterior(law, fit, values if extra is None else expected(law, fit, values, extra))
+
+
+def expected(law: Parametric, fit: LawFit, values: Values, extra: Values) -> Values:
+    """The values and, after them, those of the points of `extra`, with their posterior means."""
     known = _posterior(law, fit, values)
-    if extra is None:
-        return known
     means = jax.vmap(known.predict)(extra.x, extra.unit)[0]
     extra = extra._replace(y=jnp.where(extra.ok, means, 0))
-    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), values, extra)
-    return _posterior(law, fit, both)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), values, extra)
 
 
 def _posterior(law: Parametric, fit: LawFit, values: Values) -> Posterior:

@@ -35,6 +35,7 @@ from jsketch.warn import warn
 # evaluations as uncertain as the law varies over the box; its lengthscale is in diagonals
 CHECK, CHECK_LENGTHSCALE, CHECK_NUGGET, CHECK_POINTS = 1.0, 0.3, 1e-2, 128
 DRAWS = 128  # of the posterior, for the standard deviations of parameters
+SCORE_STEPS = 15  # Gauss-Newton steps of a draw for the scores of points
 IDENTIFIED = 0.5  # posterior over prior standard deviation, below which a parameter is identified
 
 
@@ -91,6 +92,12 @@ class ModelGOUCB(struct.Settings):
     the next point is the maximum of the law over all points and all parameters that the evaluations
     allow.
 
+    The score of a point is the mean of the law plus `width` standard deviations, of the law that is
+    linearised at the fit. With `draws`, they are those over so many parameters that the evaluations
+    allow (`law_fit.draws`), unless the law is nearly linear in them. This suits a law with as many
+    parameters as evaluations that can be exchanged, such as a small network, whose fits are far
+    from one another, and costs regret where one fit is enough.
+
     The parameters have a normal prior around the starting guesses, a quarter of their range wide,
     so that no parameter has to be identified before the first choice. The paper's own algorithm
     with this model is `GOUCB(model=model)`.
@@ -100,6 +107,8 @@ class ModelGOUCB(struct.Settings):
 
     model           a `Parametric`, a function of named inputs and parameters
     width           radius of the ball, in posterior standard deviations of the law
+    draws           int, of the parameters, for the scores of a law that is not nearly linear and
+                    has no Gaussian process of its residuals, such as 16. 0: there are no draws
     noise_std       the standard deviation of the noise, in units of y; None: it is estimated
     discrepancy     what happens if the law may not describe the values: "gp" adds a Gaussian
                     process of the residuals to the law as soon as it increases the log evidence by
@@ -128,6 +137,7 @@ class ModelGOUCB(struct.Settings):
 
     model: Any = struct.component(components.MODEL, pytree_node=False)
     width: ArrayLike = struct.number(0.7, at_least=0)
+    draws: int = struct.size(0, at_least=0)
     noise_std: ArrayLike | None = struct.number(None, above=0)
     discrepancy: str = struct.choice("gp", of=("gp", "ignore"))
     check_every: int = struct.size(5, at_least=0)
@@ -293,22 +303,25 @@ class ModelGOUCB(struct.Settings):
         is_made = jnp.arange(state.history.capacity, dtype=jnp.int32) < state.history.count
 
         def pick(extra: Values, i: Array) -> tuple[Values, Array]:
-            known = law_fit.posterior(self.model, state.fit, values, extra if slots > 1 else None)
+            pending = extra if slots > 1 else None
+            known = law_fit.posterior(self.model, state.fit, values, pending)
+            point_key = jax.random.fold_in(key, i)
+            draw_key = jax.random.fold_in(point_key, 0)
+            scored = self._score(known, state, values, pending, draw_key)
             number = n_before + i + 1  # of this evaluation, from 1
             is_check = number % self.check_every == 0 if self.check_every else False
             unit_points = jnp.concatenate([values.unit, extra.unit])
             # a check goes far from failed evaluations too
             is_evaluated = jnp.concatenate([is_made, extra.ok])
-            bonus = self._novelty(known, box, unit_points, is_evaluated, jax.random.fold_in(key, i))
+            bonus = self._novelty(known, box, unit_points, is_evaluated, point_key)
 
             def score(unit: Array) -> Array:
-                optimistic = self._optimistic(known, from_unit(box, unit), unit)
-                return optimistic + jnp.where(is_check, bonus(unit), 0)
+                return scored(unit) + jnp.where(is_check, bonus(unit), 0)
 
             unit, _ = maximise_over_cube(
                 history.away_from_failures(jax.vmap(score), box, state.history),
                 best,
-                jax.random.fold_in(key, i),
+                point_key,
                 self.candidates,
                 self.starts,
                 self.steps,
@@ -345,11 +358,43 @@ class ModelGOUCB(struct.Settings):
 
         return bonus
 
-    def _optimistic(self, posterior: Posterior, x: Array, unit: Array) -> Array:
-        """The score [] of a point: mean + width * standard deviation, in units of the noise."""
-        mean, variance = posterior.predict(x, unit)
-        score = mean + self.width * jnp.sqrt(variance)
-        return score / jnp.sqrt(posterior.fit.variance)
+    def _score(
+        self,
+        posterior: Posterior,
+        state: ModelState,
+        values: Values,
+        pending: Values | None,
+        key: PRNGKey,
+    ) -> Callable[[Array], Array]:
+        """The function unit [d] -> [], the score of a point: mean + width * standard deviation, in
+        units of the noise."""
+        law, fit, box = self.model, state.fit, state.box
+        noise_std = jnp.sqrt(fit.variance)
+
+        def linearised(unit: Array) -> Array:
+            mean, variance = posterior.predict(from_unit(box, unit), unit)
+            return (mean + self.width * jnp.sqrt(variance)) / noise_std
+
+        if not self.draws:
+            return linearised
+        if pending is not None:
+            values = law_fit.expected(law, fit, values, pending)
+        draw_key, point_key = jax.random.split(key)
+        drawn = law_fit.draws(law, fit, values, draw_key, self.draws, SCORE_STEPS)
+        random = jax.random.uniform(point_key, (CHECK_POINTS, values.unit.shape[1]), values.x.dtype)
+        points = from_unit(box, random)
+        is_linear = law_fit.is_nearly_linear(law, fit, drawn, points)
+        is_linear |= fit.discrepancy.variance > 0
+        tiny = jnp.finfo(fit.variance.dtype).eps * fit.variance  # a root of 0 has no derivative
+
+        def score(unit: Array) -> Array:
+            f = jax.vmap(law.apply, (0, None))(drawn, from_unit(box, unit))
+            is_finite = jnp.isfinite(f)
+            mean, variance = f.mean(where=is_finite), f.var(where=is_finite)
+            of_draws = (mean + self.width * jnp.sqrt(variance + tiny)) / noise_std
+            return jnp.where(is_linear, linearised(unit), of_draws)
+
+        return score
 
 
 @jax.jit
@@ -357,9 +402,9 @@ def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tu
     """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
     one by one would be a hundred."""
     law, fit = optimizer.model, state.fit
-    below, above = law_fit.deviations(
-        law, fit, _values(state), jax.random.key(0), DRAWS, optimizer.fit_steps
-    )
+    key, steps = jax.random.key(0), optimizer.fit_steps
+    drawn = law_fit.draws(law, fit, _values(state), key, DRAWS, steps)
+    below, above = law_fit.deviations(fit, drawn)
     factor = law_fit.student_quantile(fit.dof, level)
     ends = law.vector(fit.z - factor * below), law.vector(fit.z + factor * above)
     at_bound = law_fit.held(law, fit, _values(state))
