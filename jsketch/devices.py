@@ -10,7 +10,7 @@ import jaxlib
 EMITTERS: dict[str, Any] = {}
 if jaxlib.__version__.startswith("0.10."):
     EMITTERS["xla_cpu_use_fusion_emitters"] = False
-# of a program that runs once on few numbers: compiling it with optimization takes longer than both
+# of a program that runs once on few numbers, and takes less time than its optimization
 RUN_ONCE = EMITTERS | {"xla_backend_optimization_level": 0}
 
 

@@ -15,7 +15,8 @@ python -m experiments.bench.scaling --small                a few small runs
              grows
 
 Over T there is also GP-UCB with the exact posterior: ours, and with --botorch that of BoTorch,
-which is no dependency, with the same kernel and noise, and its function for lists of candidates.
+which is no dependency, with the same kernel and noise, its function for lists of candidates, and a
+width of two standard deviations in place of ours.
 
 Every run is one process with one seed, so that its peak memory is its own. Seconds are those of the
 run alone; compilation is apart. The exponent of a curve is the slope of a line through its
@@ -105,6 +106,7 @@ def measure(options: argparse.Namespace) -> Row:
         )
         row: Row = dict(seconds=time.perf_counter() - began)
     elif method == BOTORCH:
+        importlib.import_module("botorch.models")  # takes seconds
         began = time.perf_counter()
         regret = run_botorch(problem, bandit, horizon)
         size, rounds = horizon, horizon

@@ -191,6 +191,7 @@ def fill_batch(
             ratio=jnp.inf,
             candidates=candidates,
             repeat=repeat,
+            reduces=False,
         )
         chosen = picks.member[:ROWS_TOGETHER]
         valid = jnp.arange(ROWS_TOGETHER, dtype=jnp.int32) < picks.size

@@ -71,7 +71,7 @@ class Picks(NamedTuple):
     size: Array  # [] int32
     bound: Array  # [], as in `Batch`
     # [k, 2k], E [K_0 | I] = [K | E]: the covariances K of the set after the picks, and the matrix E
-    # by which the picks have changed K_0, those before
+    # by which the picks have changed K_0, those before; only K [k, k] without `reduces`
     table: Array
 
     @property
@@ -103,6 +103,7 @@ def pick_from_set(
     ratio: ArrayLike,
     candidates: Array,
     repeat: bool = True,
+    reduces: bool = True,
 ) -> tuple[Picks, Array]:
     """(the picks from a set, the scores [k] of its arms after them).
 
@@ -116,6 +117,7 @@ def pick_from_set(
                 the `ratio` C (Lemma 1)
     candidates  [k] bool, arms that may be picked
     repeat      whether an arm may be picked again
+    reduces     whether the picks have a `reduction`
     """
     outside = outside - SLACK * jnp.finfo(mean.dtype).eps * jnp.abs(outside)
 
@@ -146,11 +148,12 @@ def pick_from_set(
             return new, candidates
         return new, candidates & (jnp.arange(len(mean), dtype=jnp.int32) != best)
 
+    identity = jnp.eye(len(mean), dtype=mean.dtype)
     start = Picks(
         member=jnp.zeros(PICKS_OF_SET, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=bound,
-        table=jnp.concatenate([covariance, jnp.eye(len(mean), dtype=mean.dtype)], axis=1),
+        table=jnp.concatenate([covariance, identity], axis=1) if reduces else covariance,
     )
     picks, candidates = lax.while_loop(goes_on, pick, (start, candidates))
     return picks, scores_of(picks, candidates)

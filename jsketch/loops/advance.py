@@ -38,9 +38,7 @@ def over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
     """A function of an algorithm and other arguments, over runs. An accelerator computes the runs
     together, and a CPU one after the other. `lax.map` traces a run once, whereas a vmap of
     `rollouts.continue_run` traces it a second time to divide the runs."""
-    if runs == "one":
-        return function
-    if numerics.on_accelerator():
+    if runs == "one" or numerics.on_accelerator():
         return vmapped(function, runs)
 
     def one_by_one(algorithm: Any, *rest: Any) -> Any:
@@ -52,7 +50,9 @@ def over_runs(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
 
 
 def vmapped(function: Callable[..., Any], runs: Runs) -> Callable[..., Any]:
-    """`over_runs` of several runs that are computed together."""
+    """`over_runs` of runs that are computed together."""
+    if runs == "one":
+        return function
     over_algorithms = 0 if runs == "algorithms" else None
     return lambda algorithm, *rest: jax.vmap(function, in_axes=(over_algorithms, *[0] * len(rest)))(
         algorithm, *rest

@@ -4,14 +4,12 @@ was exceeded."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from jsketch import devices
 from jsketch.core.dictionary import Extend
 from jsketch.sketch.kors import Sampling
 from jsketch.types import Arms, Kernel, is_traced
@@ -131,6 +129,6 @@ def _sampled_gram(kernel: Kernel, x: Any, n: int) -> tuple[np.ndarray, float]:
     return gram, 10 * count * np.finfo(x.dtype).eps * np.diagonal(gram).max()
 
 
-@partial(jax.jit, compiler_options=devices.RUN_ONCE)
+@jax.jit
 def _gram(kernel: Kernel, x: Any, chosen: Any) -> Any:
     return kernel.gram(x[chosen], x[chosen])

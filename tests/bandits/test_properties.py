@@ -305,7 +305,7 @@ def oracle_batch(p, width, ratio, most):
     return picks
 
 
-@pytest.fixture(params=[(16, 256), (3, 2)], ids=["one_set", "several_sets"])
+@pytest.fixture(params=[(16, 1_024), (3, 2)], ids=["one_set", "several_sets"])
 def ask(request, monkeypatch):
     """The compiled `ask`, with one working set or with several small ones."""
     monkeypatch.setattr(working_set, "ARMS_OF_SET", request.param[0])

@@ -272,6 +272,25 @@ def test_a_pending_point_reduces_the_deviation_of_draws():
     assert float(after) < 0.5 * float(before)
 
 
+def test_draws_whose_law_fails_count_nothing():
+    """The law is NaN for q < 0, which some draws have: it is not nearly linear by the others, and
+    its score and derivative are finite."""
+    model = law(
+        lambda a, b, p, q: jnp.tanh(p * a) + b * jnp.sqrt(q), p=(-20, 20, 1), q=(-1, 1, 0.2)
+    )
+    optimizer = ModelGOUCB(model, draws=16, **QUICK)
+    state = optimizer.init(UNIT, KEY, horizon=3)
+    known, values = law_fit.posterior(model, state.fit, _values(state)), _values(state)
+    drawn = law_fit.draws(model, state.fit, values, KEY, 16, 15)
+    points = jax.random.uniform(KEY, (64, 2))
+    fails = jnp.isnan(jax.vmap(lambda z: model.apply(z, points[0]))(drawn))
+    assert 0 < int(fails.sum()) < 8
+    assert not bool(law_fit.is_nearly_linear(model, state.fit, drawn, points))
+    score = optimizer._score(known, state, values, None, KEY)
+    found, derivative = jax.value_and_grad(score)(jnp.array([0.9, 0.5]))
+    assert bool(jnp.isfinite(found)) and bool(jnp.isfinite(derivative).all())
+
+
 def test_a_linear_law_is_scored_without_draws():
     scores = [found_score(PLANE, [0.3, 0.6], draws=draws) for draws in (0, 16)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-6)

@@ -32,6 +32,12 @@ def test_the_picture_has_a_column_for_each_axis(tmp_path):
     assert (tmp_path / "scaling.png").stat().st_size > 10_000
 
 
+def test_exact_gp_ucb_is_measured():
+    point = json.dumps(["horizon", 30, scaling.EXACT])
+    row = scaling.measure(argparse.Namespace(point=point, small=True, data_dir=None))
+    assert row["inducing_points"] <= 30 and row["rounds"] == 30 and row["seconds"] > 0
+
+
 def test_a_run_among_generated_arms_is_measured():
     point = json.dumps(["arms", 120, "g = 0.25"])
     row = scaling.measure(argparse.Namespace(point=point, small=True, data_dir=None))

@@ -228,8 +228,8 @@ def draws(
 ) -> Array:
     """Coordinates [count, p] of the parameters that the values allow: fits to values and to a prior
     that are perturbed by their own noise, which for a linear law are draws from the posterior
-    (randomised maximum likelihood; Oliver, He, Reynolds 1996). Where a law has several fits, they
-    are different ones. Each has two starts, the fit and the perturbed prior, of `steps`
+    (randomised maximum likelihood; Oliver, He, Reynolds 1996). Where a law has several fits, the
+    draws are near several of them. Each has two starts, the fit and the perturbed prior, of `steps`
     Gauss-Newton steps."""
     scales = law.scales(fit.z.dtype)
 
@@ -261,15 +261,20 @@ def deviations(fit: LawFit, drawn: Array) -> tuple[Array, Array]:
 
 def is_nearly_linear(law: Parametric, fit: LawFit, drawn: Array, x: Array) -> Array:
     """[] bool, whether the law that is linearised at the fit has the values of the laws of `drawn`
-    coordinates [n, p] at points x [q, d], up to the share NONLINEAR of their variance."""
+    coordinates [n, p] at points x [q, d], up to the share NONLINEAR of their variance. Values that
+    are not finite do not count, and a linearisation that is not finite is not near to those that
+    are."""
 
     def parts(x: Array) -> tuple[Array, Array]:
         f, gradient = jax.value_and_grad(law.apply)(fit.z, x)
         values = jax.vmap(law.apply, (0, None))(drawn, x)
-        errors = values - f - matmul(drawn - fit.z[None], gradient)
-        return jnp.square(errors).mean(), values.var()
+        is_finite = jnp.isfinite(values)
+        errors = jnp.where(is_finite, values - f - matmul(drawn - fit.z[None], gradient), 0)
+        n_finite = jnp.maximum(is_finite.sum(), 1).astype(values.dtype)
+        mean = jnp.where(is_finite, values, 0).sum() / n_finite
+        return jnp.square(errors).sum(), jnp.where(is_finite, jnp.square(values - mean), 0).sum()
 
-    error, variance = (jnp.nan_to_num(part).sum() for part in jax.vmap(parts)(x))
+    error, variance = (part.sum() for part in jax.vmap(parts)(x))
     return error <= NONLINEAR * variance
 
 
@@ -366,7 +371,8 @@ def expected(law: Parametric, fit: LawFit, values: Values, extra: Values) -> Val
     """The values and, after them, those of the points of `extra`, with their posterior means."""
     known = _posterior(law, fit, values)
     means = jax.vmap(known.predict)(extra.x, extra.unit)[0]
-    extra = extra._replace(y=jnp.where(extra.ok, means, 0))
+    has_mean = extra.ok & jnp.isfinite(means)
+    extra = extra._replace(y=jnp.where(has_mean, means, 0), ok=has_mean)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), values, extra)
 
 

@@ -94,9 +94,9 @@ class ModelGOUCB(struct.Settings):
 
     The score of a point is the mean of the law plus `width` standard deviations, of the law that is
     linearised at the fit. With `draws`, they are those over so many parameters that the evaluations
-    allow (`law_fit.draws`), unless the law is nearly linear in them. This suits a law with as many
-    parameters as evaluations that can be exchanged, such as a small network, whose fits are far
-    from one another, and costs regret where one fit is enough.
+    allow (`law_fit.draws`), unless the law is nearly linear in them, or half of them fail at the
+    point. This suits a law of many parameters that can be exchanged, such as a small network, whose
+    fits are far from one another, and costs regret where one fit is enough.
 
     The parameters have a normal prior around the starting guesses, a quarter of their range wide,
     so that no parameter has to be identified before the first choice. The paper's own algorithm
@@ -306,7 +306,7 @@ class ModelGOUCB(struct.Settings):
             pending = extra if slots > 1 else None
             known = law_fit.posterior(self.model, state.fit, values, pending)
             point_key = jax.random.fold_in(key, i)
-            draw_key = jax.random.fold_in(point_key, 0)
+            draw_key = jax.random.fold_in(jax.random.fold_in(key, slots), i)
             scored = self._score(known, state, values, pending, draw_key)
             number = n_before + i + 1  # of this evaluation, from 1
             is_check = number % self.check_every == 0 if self.check_every else False
@@ -388,11 +388,16 @@ class ModelGOUCB(struct.Settings):
         tiny = jnp.finfo(fit.variance.dtype).eps * fit.variance  # a root of 0 has no derivative
 
         def score(unit: Array) -> Array:
-            f = jax.vmap(law.apply, (0, None))(drawn, from_unit(box, unit))
-            is_finite = jnp.isfinite(f)
-            mean, variance = f.mean(where=is_finite), f.var(where=is_finite)
+            x = from_unit(box, unit)
+            is_finite = jnp.isfinite(jax.vmap(law.apply, (0, None))(drawn, x))
+            # the derivative of a law that fails would be NaN, and its value counts nothing
+            f = jax.vmap(law.apply, (0, None))(jnp.where(is_finite[:, None], drawn, fit.z[None]), x)
+            n_finite = is_finite.sum()
+            count = jnp.maximum(n_finite, 1).astype(f.dtype)
+            mean = jnp.where(is_finite, f, 0).sum() / count
+            variance = jnp.where(is_finite, jnp.square(f - mean), 0).sum() / count
             of_draws = (mean + self.width * jnp.sqrt(variance + tiny)) / noise_std
-            return jnp.where(is_linear, linearised(unit), of_draws)
+            return jnp.where(is_linear | (2 * n_finite < self.draws), linearised(unit), of_draws)
 
         return score
 
