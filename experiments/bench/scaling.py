@@ -209,7 +209,7 @@ def draw(measured: dict[str, Any], path: Path) -> None:
     """Seconds above and memory below, with a column for each axis."""
     names = [name for name in AXES if name in measured]
     figure, panels = drawing.plt.subplots(
-        2, len(names), figsize=(3.4 * len(names), 5), sharex="col", squeeze=False
+        2, len(names), figsize=(3.4 * len(names), 6), sharex="col", squeeze=False
     )
     colours = {"g = 0.25": "#D55E00", "every batch": "#0072B2", AUTHORS: "#000000"}
     colours |= {EXACT: "#009E73", BOTORCH: "#CC79A7"}
@@ -225,9 +225,9 @@ def draw(measured: dict[str, Any], path: Path) -> None:
             label = labels.get(method, method) + slope
             above.plot(x, [row["seconds"] for row in mine], label=label, **style)
             below.plot(x, [row["peak_gigabytes"] for row in mine], **style)
-        for panel in (above, below):
-            panel.set(xscale="log", yscale="log")
-        above.legend()
+        above.set(xscale="log", yscale="log")
+        above.legend(loc="lower left", bbox_to_anchor=(0, 1))  # in the panel it would hide curves
+        below.set_ylim(bottom=0)
         below.set_xlabel(AXES[name].label)
     panels[0, 0].set_ylabel("seconds of the run")
     panels[1, 0].set_ylabel("peak memory of the process [GB]")
