@@ -28,7 +28,7 @@ NAMES = (*SKOPT, *BOTORCH, LOG_EI)
 # BoTorch has no defaults for these. RESTARTS, RAW_SAMPLES and BETA are from the example in its
 # documentation; `botorch_log_ei` has a more thorough search
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
-SEARCHES = {LOG_EI: (10, 512)}  # (restarts, raw samples) of the other methods
+SEARCHES = {LOG_EI: (10, 512)}  # {method with other numbers: (restarts, raw samples)}
 
 
 def settings(name: str) -> dict[str, Any]:

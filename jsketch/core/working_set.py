@@ -70,8 +70,8 @@ class Picks(NamedTuple):
     member: Array  # [PICKS_OF_SET] int32, the position in the set of each pick
     size: Array  # [] int32
     bound: Array  # [], as in `Batch`
-    # [k, 2k], E [K_0 | I] = [K | E]: the covariances K of the set after the picks, and the matrix E
-    # by which the picks have changed K_0, those before; only K [k, k] without `reduces`
+    # [k, 2k], [K | E]: the covariances K = E K_0 of the set after the picks, where K_0 are those
+    # before, and E; only K [k, k] without `reduces`
     table: Array
 
     @property

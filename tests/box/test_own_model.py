@@ -244,7 +244,7 @@ def found_score(model, unit, **settings):
     optimizer = ModelGOUCB(model, **QUICK, **settings)
     state = optimizer.init(UNIT, KEY, horizon=3)
     known = law_fit.posterior(model, state.fit, _values(state))
-    return float(optimizer._score(known, state, _values(state), None, KEY)(jnp.asarray(unit)))
+    return float(optimizer._score(known, UNIT, _values(state), KEY)(jnp.asarray(unit)))
 
 
 def test_a_law_that_is_not_nearly_linear_is_scored_by_draws():
@@ -286,7 +286,7 @@ def test_draws_whose_law_fails_count_nothing():
     fails = jnp.isnan(jax.vmap(lambda z: model.apply(z, points[0]))(drawn))
     assert 0 < int(fails.sum()) < 8
     assert not bool(law_fit.is_nearly_linear(model, state.fit, drawn, points))
-    score = optimizer._score(known, state, values, None, KEY)
+    score = optimizer._score(known, UNIT, values, KEY)
     found, derivative = jax.value_and_grad(score)(jnp.array([0.9, 0.5]))
     assert bool(jnp.isfinite(found)) and bool(jnp.isfinite(derivative).all())
 
@@ -310,7 +310,8 @@ def test_points_of_a_batch_and_pending_points_reduce_the_variance():
     assert int(pending.is_pending.sum()) == 2
     values = law_fit.Values(query.x, query.x, jnp.zeros(2), query.mask)
     before = law_fit.posterior(PLANE, state.fit, _values(state))
-    after = law_fit.posterior(PLANE, state.fit, _values(state), values)
+    given = law_fit.expected(PLANE, state.fit, _values(state), values)
+    after = law_fit.posterior(PLANE, state.fit, given)
     point = jnp.array([0.3, 0.6])
     (mean, variance), (same, less) = before.predict(point, point), after.predict(point, point)
     assert float(mean) == pytest.approx(float(same)) and float(less) < 0.9 * float(variance)

@@ -359,24 +359,8 @@ class Posterior(NamedTuple):
         return matmul(self.factor.T, self.factor)
 
 
-def posterior(
-    law: Parametric, fit: LawFit, values: Values, extra: Values | None = None
-) -> Posterior:
-    """The posterior given the values. `extra` has points whose values are pending: they reduce the
-    variance, and leave the mean as it is (hallucination, as in GP-BUCB)."""
-    return _posterior(law, fit, values if extra is None else expected(law, fit, values, extra))
-
-
-def expected(law: Parametric, fit: LawFit, values: Values, extra: Values) -> Values:
-    """The values and, after them, those of the points of `extra`, with their posterior means."""
-    known = _posterior(law, fit, values)
-    means = jax.vmap(known.predict)(extra.x, extra.unit)[0]
-    has_mean = extra.ok & jnp.isfinite(means)
-    extra = extra._replace(y=jnp.where(has_mean, means, 0), ok=has_mean)
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), values, extra)
-
-
-def _posterior(law: Parametric, fit: LawFit, values: Values) -> Posterior:
+def posterior(law: Parametric, fit: LawFit, values: Values) -> Posterior:
+    """The posterior given the values."""
     linear = linearised(law, fit.z, values)
     pairs = linear.used[:, None] & linear.used[None, :]
     noise = jnp.diag(jnp.where(linear.used, fit.discrepancy.noise, 1))
@@ -392,6 +376,17 @@ def _posterior(law: Parametric, fit: LawFit, values: Values) -> Posterior:
     weights = residual - matmul(jacobian, move)
     weights = jnp.where(has_discrepancy, weights, 0)
     return Posterior(law, fit, values.unit, linear.used, inverse, jacobian, factor, move, weights)
+
+
+def expected(law: Parametric, fit: LawFit, values: Values, extra: Values) -> Values:
+    """The values and, after them, those of the points of `extra`, with their posterior means. Such
+    values, of points that are pending, reduce the variance, and leave the mean as it is
+    (hallucination, as in GP-BUCB)."""
+    known = posterior(law, fit, values)
+    means = jax.vmap(known.predict)(extra.x, extra.unit)[0]
+    has_mean = extra.ok & jnp.isfinite(means)
+    extra = extra._replace(y=jnp.where(has_mean, means, 0), ok=has_mean)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), values, extra)
 
 
 def inverse_factor(matrix: Array) -> Array:

@@ -303,11 +303,12 @@ class ModelGOUCB(struct.Settings):
         is_made = jnp.arange(state.history.capacity, dtype=jnp.int32) < state.history.count
 
         def pick(extra: Values, i: Array) -> tuple[Values, Array]:
-            pending = extra if slots > 1 else None
-            known = law_fit.posterior(self.model, state.fit, values, pending)
+            law, fit = self.model, state.fit
+            given = law_fit.expected(law, fit, values, extra) if slots > 1 else values
+            known = law_fit.posterior(law, fit, given)
             point_key = jax.random.fold_in(key, i)
             draw_key = jax.random.fold_in(jax.random.fold_in(key, slots), i)
-            scored = self._score(known, state, values, pending, draw_key)
+            scored = self._score(known, box, given, draw_key)
             number = n_before + i + 1  # of this evaluation, from 1
             is_check = number % self.check_every == 0 if self.check_every else False
             unit_points = jnp.concatenate([values.unit, extra.unit])
@@ -361,14 +362,13 @@ class ModelGOUCB(struct.Settings):
     def _score(
         self,
         posterior: Posterior,
-        state: ModelState,
+        box: Box,
         values: Values,
-        pending: Values | None,
         key: PRNGKey,
     ) -> Callable[[Array], Array]:
         """The function unit [d] -> [], the score of a point: mean + width * standard deviation, in
-        units of the noise."""
-        law, fit, box = self.model, state.fit, state.box
+        units of the noise. `values` are those of the posterior."""
+        law, fit = self.model, posterior.fit
         noise_std = jnp.sqrt(fit.variance)
 
         def linearised(unit: Array) -> Array:
@@ -377,8 +377,6 @@ class ModelGOUCB(struct.Settings):
 
         if not self.draws:
             return linearised
-        if pending is not None:
-            values = law_fit.expected(law, fit, values, pending)
         draw_key, point_key = jax.random.split(key)
         drawn = law_fit.draws(law, fit, values, draw_key, self.draws, SCORE_STEPS)
         random = jax.random.uniform(point_key, (CHECK_POINTS, values.unit.shape[1]), values.x.dtype)
