@@ -147,7 +147,44 @@ echo "end $2" >> {tmp_path}/calls
     printed = sorted((call.communicate()[0] for call in calls), key=len)
     assert [call.returncode for call in calls] == [0, 0]
     modules = [line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()]
-    assert modules == ["venv", "venv", "pip", "pip", "compileall", "compileall"]
+    one_call = ["venv", "pip", "pip", "uv", "compileall"]
+    assert modules == [module for module in one_call for _ in ("begin", "end")]
     assert (venv / "jsketch-stamp").exists() and not (tmp_path / ".venv").exists()
     assert printed[0] == "Another call is making .venv-3.13; this one waits for it.\n"
     assert "1.7 GB of disk" in printed[1] and printed[1].endswith("The environment is ready.\n")
+
+
+@pytest.mark.parametrize(
+    "setting, uv_status, with_pip",
+    [
+        ("global.extra-index-url='file:///more'", 0, ["uv"]),
+        ("global.extra-index-url='file:///more'", 1, ["uv", "jsketch"]),
+        ("global.index-url='https://example.org'", 0, ["jsketch"]),
+        (":env:.no-index='1'", 0, ["jsketch"]),
+    ],
+    ids=["uv", "uv fails", "index", "no index"],
+)
+def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_fails(
+    tmp_path, setting, uv_status, with_pip
+):
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
+    (tmp_path / "pyproject.toml").write_text("")
+    base, venv = tmp_path / "base", tmp_path / ".venv"
+    base.write_text(f"""#!/bin/sh
+if [ "$1" != -m ]; then exec {sys.executable} "$@"; fi
+echo "$@" >> {tmp_path}/calls
+if [ "$2" = venv ]; then mkdir -p {venv}/bin; cp "$0" {venv}/bin/python; fi
+if [ "$2 $3" = "pip config" ]; then echo "{setting}"; fi
+if [ "$2" = uv ]; then exit {uv_status}; fi
+""")
+    base.chmod(0o755)
+    environment = os.environ | dict(JSKETCH_PYTHON=str(base), JSKETCH_VENV=venv.name)
+    command = ["bash", "-c", "set -euo pipefail; source scripts/setup_env.sh"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and ("uv failed" in done.stderr) == bool(uv_status)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    installed = [call.split()[-1] for call in calls if call.startswith("-m pip install")]
+    names = {"uv": "uv", f"{tmp_path}[test]": "jsketch"}
+    assert [names[last] for last in installed] == with_pip
+    assert any(call.startswith("-m uv pip install") for call in calls) == ("uv" in with_pip)
