@@ -12,6 +12,7 @@ DEFAULTS = {
     "xla_backend_optimization_level": 3,
     "xla_llvm_disable_expensive_passes": False,
     "xla_cpu_use_fusion_emitters": True,
+    "xla_disable_hlo_passes": "",
 }
 
 
