@@ -134,6 +134,7 @@ def test_errors_name_the_cause(name):
 # the fit
 
 
+@jax.jit
 def observed(optimizer, x, y, box=UNIT):
     return optimizer.init(box, KEY, horizon=2, data=(x, y))
 
@@ -157,10 +158,8 @@ def test_a_linear_law_with_known_noise_is_bayesian_regression():
     expected = np.sqrt(np.einsum("ij,jk,ik->i", new_rows, covariance, new_rows))
     np.testing.assert_allclose(deviation, expected, rtol=1e-6)
     # the standard deviations from draws have a relative error of 1/sqrt(number of draws)
-    fit, values = state.fit, _values(state)
-    drawn = law_fit.draws(PLANE, fit, values, KEY, count=2000, steps=6)
-    deviations = law_fit.deviations(fit, drawn)
-    for one_sided in deviations:
+    drawn = draws(PLANE, state.fit, _values(state), count=2000, steps=6)
+    for one_sided in jax.jit(law_fit.deviations)(state.fit, drawn):
         np.testing.assert_allclose(one_sided, np.sqrt(np.diag(covariance)), rtol=0.1)
     estimates = PARAMETERS(optimizer, state)
     half = scipy.stats.norm.ppf(0.975) * np.sqrt(np.diag(covariance)) * unit
@@ -180,7 +179,7 @@ def test_the_fit_finds_the_truth_from_guesses_that_are_wrong():
     x = jnp.linspace(0.5, 50, 12)[:, None]
     y = jax.vmap(lambda point: HALDANE(truth, point))(x)
     optimizer = ModelGOUCB(HALDANE, fit_steps=30)
-    estimates = optimizer.parameters(observed(optimizer, x, y, laws.haldane.domain))
+    estimates = PARAMETERS(optimizer, observed(optimizer, x, y, laws.haldane.domain))
     for name, value in truth.items():
         assert bool(estimates[name].identified)
         assert float(estimates[name].value) == pytest.approx(value, rel=0.1)
@@ -192,7 +191,7 @@ def test_a_parameter_without_evaluations_of_its_effect_is_not_identified():
     x = jnp.linspace(0.001, 0.02, 8)[:, None]
     y = jax.vmap(lambda point: HALDANE(dict(Vmax=10.0, Km=5.0, Ki=10.0), point))(x)
     optimizer = ModelGOUCB(HALDANE, noise_std=0.002, **QUICK)  # 5% of the largest value
-    estimates = optimizer.parameters(observed(optimizer, x, y, laws.haldane.domain))
+    estimates = PARAMETERS(optimizer, observed(optimizer, x, y, laws.haldane.domain))
     identified = [name for name, e in estimates.items() if bool(e.identified)]
     assert not identified
     assert float(estimates["Ki"].lower) < 2 and float(estimates["Ki"].upper) > 50
@@ -234,7 +233,7 @@ def test_draws_of_a_law_with_two_fits_are_near_both():
     model = law(lambda a, b, p: (p * (a + b)) ** 2, p=(-4, 4, 0.1))
     x = np.array([[0.2, 0.3], [0.9, 0.8], [0.4, 0.9]])
     state = observed(ModelGOUCB(model, noise_std=0.05, **QUICK), x, (2 * x.sum(1)) ** 2)
-    drawn = law_fit.draws(model, state.fit, _values(state), KEY, 64, 12)
+    drawn = draws(model, state.fit, _values(state), count=64, steps=12)
     p = np.asarray(jax.vmap(model.vector)(drawn))[:, 0]
     np.testing.assert_allclose(np.abs(p), 2, atol=0.1)
     assert 10 < (p > 0).sum() < 54
@@ -265,7 +264,7 @@ def test_a_pending_point_reduces_the_deviation_of_draws():
     expected = law_fit.expected(model, state.fit, values, pending)
     before, after = (
         jax.vmap(lambda z: model.apply(z, point))(
-            law_fit.draws(model, state.fit, known, KEY, 64, 12)
+            draws(model, state.fit, known, count=64, steps=12)
         ).std()
         for known in (values, expected)
     )
@@ -281,7 +280,7 @@ def test_draws_whose_law_fails_count_nothing():
     optimizer = ModelGOUCB(model, draws=16, **QUICK)
     state = optimizer.init(UNIT, KEY, horizon=3)
     known, values = law_fit.posterior(model, state.fit, _values(state)), _values(state)
-    drawn = law_fit.draws(model, state.fit, values, KEY, 16, 15)
+    drawn = draws(model, state.fit, values, count=16, steps=15)
     points = jax.random.uniform(KEY, (64, 2))
     fails = jnp.isnan(jax.vmap(lambda z: model.apply(z, points[0]))(drawn))
     assert 0 < int(fails.sum()) < 8
@@ -324,6 +323,12 @@ def test_points_of_a_batch_and_pending_points_reduce_the_variance():
     # the horizon counts pending points
     told = optimizer.pend(told, ASK(optimizer, told, KEY, 2))
     assert int(ASK(optimizer, told, KEY).size) == 2
+
+
+def draws(model, fit, values, count, steps):
+    """`law_fit.draws`, compiled as one program."""
+    compiled = jax.jit(lambda fit, values: law_fit.draws(model, fit, values, KEY, count, steps))
+    return compiled(fit, values)
 
 
 def _values(state):
