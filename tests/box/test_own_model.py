@@ -254,19 +254,17 @@ def test_fits_of_similar_evidence_are_found(guess, signs):
 
 
 def test_an_interval_reaches_around_fits_that_are_far_apart():
-    """At multiples of 1/4 the frequencies 5 and 8 pi - 5 have the same values, and from either of
-    them no descent leads to the other."""
-    model = law(lambda a, b, w: jnp.cos(w * a) + b, w=(0, 40, 10))
-    x = np.column_stack([np.arange(5) / 4, np.zeros(5)])
-    other = 8 * np.pi - 5
-    optimizer = ModelGOUCB(model, noise_std=0.05, **QUICK)
+    """At multiples of 1/10 the frequencies 5 and 20 pi - 5 have the same values, and few descents
+    lead to either of them."""
+    model = law(lambda a, b, w: jnp.cos(w * a) + b, w=(0, 62, 10 * np.pi))
+    x = np.column_stack([np.arange(11) / 10, np.zeros(11)])
+    optimizer = ModelGOUCB(model, noise_std=0.05, **(QUICK | dict(restarts=40)))
     estimate = PARAMETERS(optimizer, observed(optimizer, x, np.cos(5 * x[:, 0])))["w"]
-    assert float(estimate.value) == pytest.approx(5, abs=0.2)
-    assert float(estimate.lower) < 5 and float(estimate.upper) > other
+    assert float(estimate.lower) < 5 and float(estimate.upper) > 20 * np.pi - 5
     assert not bool(estimate.identified)
     # a value at another place decides between them
-    y = np.cos(5 * np.append(x[:, 0], 0.6))
-    estimate = PARAMETERS(optimizer, observed(optimizer, np.vstack([x, [[0.6, 0.0]]]), y))["w"]
+    y = np.cos(5 * np.append(x[:, 0], 0.65))
+    estimate = PARAMETERS(optimizer, observed(optimizer, np.vstack([x, [[0.65, 0.0]]]), y))["w"]
     assert bool(estimate.identified)
     assert 4.5 < float(estimate.lower) < 5 < float(estimate.upper) < 5.5
 
