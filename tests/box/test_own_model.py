@@ -239,6 +239,35 @@ def test_draws_of_a_law_with_two_fits_are_near_both():
     assert 10 < (p > 0).sum() < 54
 
 
+@pytest.mark.parametrize("guess, signs", [(0.1, {-1, 1}), (3.0, {1})])
+def test_fits_of_similar_evidence_are_found(guess, signs):
+    """-2 describes the values as 2 does. By the prior around 3 its log evidence is less by 3, more
+    than law_fit.SIMILAR_EVIDENCE."""
+    model = law(lambda a, b, p: (p * (a + b)) ** 2, p=(-4, 4, guess))
+    x = np.array([[0.2, 0.3], [0.9, 0.8], [0.4, 0.9]])
+    state = observed(ModelGOUCB(model, noise_std=0.05, **QUICK), x, (2 * x.sum(1)) ** 2)
+    fits = law_fit.similar_fits(model, state.fit, _values(state), KEY, 8, 30)
+    p = np.asarray(jax.vmap(model.vector)(fits))[:, 0]
+    np.testing.assert_allclose(np.abs(p), 2, atol=0.1)
+    assert set(np.sign(p)) == signs
+
+
+def test_an_interval_reaches_around_fits_that_are_far_apart():
+    """At multiples of 1/10 the frequencies 5 and 20 pi - 5 have the same values, and few descents
+    lead to either of them."""
+    model = law(lambda a, b, w: jnp.cos(w * a) + b, w=(0, 62, 10 * np.pi))
+    x = np.column_stack([np.arange(11) / 10, np.zeros(11)])
+    optimizer = ModelGOUCB(model, noise_std=0.05, **(QUICK | dict(restarts=40)))
+    estimate = PARAMETERS(optimizer, observed(optimizer, x, np.cos(5 * x[:, 0])))["w"]
+    assert float(estimate.lower) < 5 and float(estimate.upper) > 20 * np.pi - 5
+    assert not bool(estimate.identified)
+    # a value at another place decides between them
+    y = np.cos(5 * np.append(x[:, 0], 0.65))
+    estimate = PARAMETERS(optimizer, observed(optimizer, np.vstack([x, [[0.65, 0.0]]]), y))["w"]
+    assert bool(estimate.identified)
+    assert 4.5 < float(estimate.lower) < 5 < float(estimate.upper) < 5.5
+
+
 def found_score(model, unit, **settings):
     optimizer = ModelGOUCB(model, **QUICK, **settings)
     state = optimizer.init(UNIT, KEY, horizon=3)

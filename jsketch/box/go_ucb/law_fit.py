@@ -44,6 +44,7 @@ VARIANCES_ALONE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 # discrepancy corrects a wrong law, and leaves a right one as it is
 EVIDENCE_ADDED, EVIDENCE = 1.0, 3.0
 NONLINEAR = 0.1  # share of the variance of draws that a linearised law may miss
+SIMILAR_EVIDENCE = 2.0  # fits with so much less log evidence than the best one count as fits too
 
 
 class Values(NamedTuple):
@@ -257,6 +258,27 @@ def deviations(fit: LawFit, drawn: Array) -> tuple[Array, Array]:
         return jnp.sqrt(jnp.square(jnp.maximum(move, 0)).sum(0) / count)
 
     return one_sided(-move), one_sided(move)
+
+
+def similar_fits(
+    law: Parametric, fit: LawFit, values: Values, key: PRNGKey, count: int, steps: int
+) -> Array:
+    """Coordinates [count + 1, p] of the fit, and of fits from `count` random starts with `steps`
+    Gauss-Newton steps; in place of those with clearly less log evidence than the best one
+    (SIMILAR_EVIDENCE) there is the fit again. `draws` do not find them all, because most draws end
+    near the fit, from which they start."""
+    zero = jnp.zeros_like(fit.z)
+    random = jax.vmap(law.init, (0, None))(jax.random.split(key, count), values.x[0])
+    starts = jnp.concatenate([fit.z[None], random])
+
+    def from_start(z: Array) -> tuple[Array, Array]:
+        z, best = descend(law, values, fit.variance, z, zero, steps)
+        return z, log_evidence(law, values, fit.variance, z, best)
+
+    ends, evidence = jax.vmap(from_start)(starts)
+    evidence = jnp.where(jnp.isfinite(evidence), evidence, -jnp.inf)
+    is_similar = jnp.isfinite(evidence) & (evidence >= evidence.max() - SIMILAR_EVIDENCE)
+    return jnp.where(is_similar[:, None], ends, fit.z[None])
 
 
 def is_nearly_linear(law: Parametric, fit: LawFit, drawn: Array, x: Array) -> Array:

@@ -35,6 +35,9 @@ from jsketch.warn import warn
 # evaluations as uncertain as the law varies over the box; its lengthscale is in diagonals
 CHECK, CHECK_LENGTHSCALE, CHECK_NUGGET, CHECK_POINTS = 1.0, 0.3, 1e-2, 128
 DRAWS = 128  # of the posterior, for the standard deviations of parameters
+# random starts of the fits that intervals of parameters reach around, and their steps in those of
+# other fits: a fit that has not converged, in the interval already, would widen it
+FITS, FIT_LENGTH = 16, 4
 SCORE_STEPS = 15  # Gauss-Newton steps of a draw for the scores of points
 IDENTIFIED = 0.5  # posterior over prior standard deviation, below which a parameter is identified
 
@@ -77,7 +80,8 @@ class Estimate(NamedTuple):
     lower: Any  # of the interval
     upper: Any
     # bool, whether the evaluations determine the parameter: if not, the interval is mostly that of
-    # the prior, which the guess and the bounds determine
+    # the prior, which the guess and the bounds determine, or it includes other fits that describe
+    # the values as well
     identified: Any
     # int, which bound holds the parameter: -1 the lower one, 1 the upper one, 0 none. The
     # evaluations speak for a value beyond this bound. The parameter is not identified then, and its
@@ -247,8 +251,9 @@ class ModelGOUCB(struct.Settings):
     def parameters(self, state: ModelState, level: float = 0.95) -> dict[str, Estimate]:
         """{name: Estimate} of the parameters, with intervals that hold the true parameter with
         probability `level` if the law is right: quantiles of Student's t times the posterior
-        standard deviations of the coordinates of `Parametric`, within the bounds. Warns if the law
-        does not describe the values, and of parameters that a bound holds (`Estimate.at_bound`)."""
+        standard deviations of the coordinates of `Parametric`, within the bounds. They reach around
+        all fits of similar evidence that are found (`law_fit.similar_fits`). Warns if the law does
+        not describe the values, and of parameters that a bound holds (`Estimate.at_bound`)."""
         checks.probability(level=level)
         law, estimates = self.model, _estimates(self, state, level)
         at_bound = estimates[-1]
@@ -405,13 +410,17 @@ def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tu
     """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
     one by one would be a hundred."""
     law, fit = optimizer.model, state.fit
-    key, steps = jax.random.key(0), optimizer.fit_steps
-    drawn = law_fit.draws(law, fit, _values(state), key, DRAWS, steps)
+    draw_key, fit_key = jax.random.split(jax.random.key(0))
+    values, steps = _values(state), optimizer.fit_steps
+    drawn = law_fit.draws(law, fit, values, draw_key, DRAWS, steps)
     below, above = law_fit.deviations(fit, drawn)
+    fits = law_fit.similar_fits(law, fit, values, fit_key, FITS, FIT_LENGTH * steps)
+    least, largest = fits.min(0), fits.max(0)
     factor = law_fit.student_quantile(fit.dof, level)
-    ends = law.vector(fit.z - factor * below), law.vector(fit.z + factor * above)
-    at_bound = law_fit.held(law, fit, _values(state))
-    is_identified = (jnp.maximum(below, above) < IDENTIFIED) & (at_bound == 0)
+    ends = law.vector(least - factor * below), law.vector(largest + factor * above)
+    at_bound = law_fit.held(law, fit, values)
+    deviation = jnp.maximum(jnp.maximum(below, above), (largest - least + below + above) / 2)
+    is_identified = (deviation < IDENTIFIED) & (at_bound == 0)
     return law.vector(fit.z), *ends, is_identified, at_bound
 
 
