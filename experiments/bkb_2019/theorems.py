@@ -4,7 +4,7 @@ With probability 1 - delta the theorems promise variances within a factor alpha 
 ones, |S_t| <= 3 (1 + kappa^2 / lambda) alpha q_bar d_eff, operators within alpha of each other, and
 the regret of GP-UCB up to alpha and a logarithm. They assume q_bar >= 72 log(4T / delta), 713 here,
 with which dictionaries of this size hold every pulled arm and BKB is GP-UCB. The runs have less,
-which is a stronger condition: q_bar = 1, 2 (the paper's experiments) and 10.
+which is a stronger condition: q_bar = 1, 2 (BBKB's experiments) and 10.
 
 `bkb_kept_2` draws no fresh dictionary: it keeps an inducing point with probability p_{t+1} / p_t.
 The paper leaves open whether it is accurate (Section 3.2). One uniform number for each arm, the
