@@ -94,9 +94,6 @@ def theorem_runs(factor=2.0, size=20.0, bkb=150.0, uniform=1_000.0):
         (theorems.regret_of_gp_ucb, "undecided", dict(bkb=400.0)),
         (theorems.regret_of_gp_ucb, "differs", dict(bkb=2_000.0)),
         (theorems.regret_of_gp_ucb, "undecided", dict(uniform=250.0)),  # the rule cannot fail
-        (theorems.regret_bound, "undecided", {}),
-        (theorems.regret_bound, "confirmed", dict(uniform=1e6)),
-        (theorems.regret_bound, "differs", dict(bkb=1e6)),
     ],
 )
 def test_a_rule_of_a_theorem(tmp_path, check, word, numbers):

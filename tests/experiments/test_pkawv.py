@@ -57,6 +57,25 @@ def test_the_interval_of_an_exponent_has_students_quantile(tmp_path):
     assert found == pytest.approx((0.7, 0.2364624), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("regret", "points", "word"),
+    [(0.2, 0.1, "confirmed"), (0.3, 0.1, "differs"), (0.1, 0.2, "differs")],
+)
+def test_the_rule_of_corollary_7_allows_logarithms(tmp_path, regret, points, word):
+    """Two logarithms, 0.292, for the regret of small dictionaries, and one, 0.146, for the
+    points, of runs whose exponents exceed the bounds by these numbers."""
+    counts, runs = np.array(fig1_rates.COUNTS), []
+    for gamma in fig1_rates.GAMMAS:
+        for a in fig1_rates.RUNS[fig1_rates.KORS]["sizes"]:
+            b = fig1_rates.exponent("pkawv", gamma, a)[1]
+            config = dict(problem="made up", algorithm="pkawv", gamma=gamma, a=a)
+            arrays = dict(t=counts, regret=counts ** (b + regret), size=counts ** (a + points))
+            runs += tidy.runs_of(config, [arrays] * 2)
+    tidy.write(tmp_path / fig1_rates.KORS, runs, "made up", "made up")
+    store.write_json(tmp_path / fig1_rates.KORS / tidy.PROVENANCE, {})
+    assert common.judge(fig1_rates.corollary_7, tmp_path).word == word
+
+
 def test_both_adversaries_play_the_same_first_round():
     """Before any example the prediction is 0, so that the largest regret is 1 - (1/2)^2 at every
     input with a label of -1 or 1: the squared loss minus that of ridge regression, y / 2."""
