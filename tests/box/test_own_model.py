@@ -270,9 +270,14 @@ def test_an_interval_reaches_around_fits_that_are_far_apart():
 
 def found_score(model, unit, **settings):
     optimizer = ModelGOUCB(model, **QUICK, **settings)
-    state = optimizer.init(UNIT, KEY, horizon=3)
-    known = law_fit.posterior(model, state.fit, _values(state))
-    return float(optimizer._score(known, UNIT, _values(state), KEY)(jnp.asarray(unit)))
+
+    @jax.jit
+    def score(point):
+        state = optimizer.init(UNIT, KEY, horizon=3)
+        known = law_fit.posterior(model, state.fit, _values(state))
+        return optimizer._score(known, UNIT, _values(state), KEY)(point)
+
+    return float(score(jnp.asarray(unit)))
 
 
 def test_a_law_that_is_not_nearly_linear_is_scored_by_draws():
