@@ -1,9 +1,10 @@
 """BBKB, Figure 1: the regret on Abalone and Cadata.
 
 The paper shows R_t / R_t^unif until t = 10,000, and says that BBKB has the smallest regret on both
-data sets. Section 5 and Appendix D.1 state: z-scored features, rewards in [0, 1], noise xi = 0.01
-(our reading of both data sets), F = 1, delta = 1/T, q_bar = 2, and the bandwidths of Table 1. They
-leave open lambda (here xi^2), C (here 2), epsilon, and the bandwidths of TS and epsilon-greedy.
+data sets. Section 5 and Appendix D.1 state: rewards in [0, 1], noise xi = 0.01 (our reading of both
+data sets), F = 1, delta = 1/T, q_bar = 2, and the bandwidths of Table 1. They leave open the
+scaling of the features (here z-scored), lambda (here xi^2), C (here 2), epsilon, and the bandwidths
+of TS and epsilon-greedy.
 
 The widths are those of the theorems, which the paper uses, and those of the authors' code.
 """

@@ -4,8 +4,9 @@ The paper searches the 12,416 cells of NAS-Bench-101 with 3x3 convolutions and p
 with the initial evaluations. It says that BBKB has less cumulative regret than regularized
 evolution, less simple regret without initial evaluations, and the same after them. Appendix D.2
 states: lengthscale 100, or 125 after initial evaluations, F = 1, delta = 1/T, q_bar = 2; the poster
-C = 2. Open are xi and lambda, which are assumed, the noise (here Gaussian), epsilon, and the first
-arms. The curves of the poster start from two random arms; ours from one, unless `initial` is 2.
+C = 2. Open are xi and lambda, which are assumed, epsilon, and the first arms. Section 5 draws one
+of the three trainings of a cell; our data have their means, and the noise is Gaussian. The curves
+of the poster start from two random arms; ours from one, unless `initial` is 2.
 
 Initial evaluations count in the simple regret, and not in the regret ratio.
 """

@@ -161,8 +161,8 @@ def projections_are_linear(root: Path) -> Verdict:
 
 def less_regret_than_soful_ts(root: Path) -> Verdict:
     """SOFUL-TS's R_T / R_T^unif minus BKB's lies above 0 on the same seeds on all problems, with
-    the full widths and with those of the codes, a tenth of the full width for SOFUL-TS. The claim
-    differs if an interval with the full widths lies below."""
+    the full widths and with tuned widths, that of BKB's code and a tenth of the full one for
+    SOFUL-TS. The claim differs if an interval with the full widths lies below."""
 
     def ratios(name: str, algorithm: str) -> np.ndarray:
         return common.finals(root / "bkb_2019" / name, "final_regret_ratio", algorithm)

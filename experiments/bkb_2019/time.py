@@ -2,8 +2,8 @@
 
 BKB with q_bar = 2 plays a function of norm 2 on A random arms of [0, 1]^2 (Gaussian kernel of
 lengthscale 0.3, lambda = 1, noise 0.5) for T evaluations. A varies at T = 200, and T at A = 1,000.
-Seconds are CPU seconds without compilation, which other programs hardly change; m is the size of
-the dictionary at T.
+Seconds are CPU seconds without compilation, which other programs change less than wall seconds; m
+is the size of the dictionary at T.
 """
 
 import time
