@@ -33,8 +33,7 @@ tables; bands are 95% intervals of the mean over seeds. The claims are in
 
 
 def write() -> None:
-    parts = [HEAD, "## Campaigns\n"]
-    parts += [f"{picture(*other[:3])}```text\n{other[3]}\n```\n" for other in OTHERS]
+    parts = [HEAD]
     drawn: set[str] = set()  # folders that an earlier figure has shown
     for name, file in first_names().items():
         figure = importlib.import_module(reproduce.module(file))
@@ -43,13 +42,19 @@ def write() -> None:
             picture(folder, path.name, f"{title} {path.stem.replace('_', ' ')}, {folder}")
             for folder in figure.RUNS
             if folder not in drawn
-            for path in sorted((ROOT / "results" / folder).glob("*.png"))
+            for path in sorted((ROOT / "results" / folder).glob("*.png"), key=regret_first)
         ]
         drawn |= set(figure.RUNS)
         if shown:
             parts += [f"## {title}\n", f"```text\nscripts/reproduce {name}\n```\n", *shown]
+    parts.append("## Campaigns\n")
+    parts += [f"{picture(*other[:3])}```text\n{other[3]}\n```\n" for other in OTHERS]
     update(ROOT / "docs" / "gallery.md", "\n".join(parts))
     update(ROOT / "docs" / "papers" / "verdicts.md", verdicts())
+
+
+def regret_first(path: Path) -> tuple[bool, str]:
+    return "regret" not in path.name, path.name
 
 
 def first_names() -> dict[str, Path]:
