@@ -122,23 +122,32 @@ def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, kind)
     assert (done.returncode, ".venv is a link" in done.stderr) == (kind == "linked",) * 2
 
 
-def test_two_first_calls_make_one_environment(tmp_path):
-    """The second call waits for the first, which holds a lock, and installs nothing."""
+def with_a_recorded_python(tmp_path, venv, before="", after=""):
+    """The environment variables with which setup_env.sh in `tmp_path` makes `venv` by a script that
+    runs the lines `before` and `after` in place of a module, and lets Python do the rest."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("")
-    base, venv = tmp_path / "base", tmp_path / ".venv-3.13"
-    # records what makes the environment, and lets Python do the rest
+    base = tmp_path / "base"
     base.write_text(f"""#!/bin/sh
 if [ "$1" != -m ]; then exec {sys.executable} "$@"; fi
-echo "begin $2" >> {tmp_path}/calls
+{before}
 if [ "$2" = venv ]; then mkdir -p {venv}/bin; cp "$0" {venv}/bin/python; fi
-sleep 0.5
-echo "end $2" >> {tmp_path}/calls
+{after}
 """)
     base.chmod(0o755)
+    return os.environ | dict(JSKETCH_PYTHON=str(base), JSKETCH_VENV=venv.name)
+
+
+def test_two_first_calls_make_one_environment(tmp_path):
+    """The second call waits for the first, which holds a lock, and installs nothing."""
+    venv, calls_file = tmp_path / ".venv-3.13", tmp_path / "calls"
+    environment = with_a_recorded_python(
+        *(tmp_path, venv),
+        before=f'echo "begin $2" >> {calls_file}',
+        after=f'sleep 0.5; echo "end $2" >> {calls_file}',
+    )
     command = ["bash", "-c", "source scripts/setup_env.sh"]
-    environment = os.environ | dict(JSKETCH_PYTHON=str(base), JSKETCH_VENV=venv.name)
     options = dict(cwd=tmp_path, env=environment, text=True)
     calls = [
         subprocess.Popen(command, **options, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -146,7 +155,7 @@ echo "end $2" >> {tmp_path}/calls
     ]
     printed = sorted((call.communicate()[0] for call in calls), key=len)
     assert [call.returncode for call in calls] == [0, 0]
-    modules = [line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()]
+    modules = [line.split()[1] for line in calls_file.read_text().splitlines()]
     one_call = ["venv", "pip", "pip", "uv", "compileall"]
     assert modules == [module for module in one_call for _ in ("begin", "end")]
     assert (venv / "jsketch-stamp").exists() and not (tmp_path / ".venv").exists()
@@ -167,19 +176,12 @@ echo "end $2" >> {tmp_path}/calls
 def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_fails(
     tmp_path, setting, uv_status, with_pip
 ):
-    (tmp_path / "scripts").mkdir()
-    shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
-    (tmp_path / "pyproject.toml").write_text("")
-    base, venv = tmp_path / "base", tmp_path / ".venv"
-    base.write_text(f"""#!/bin/sh
-if [ "$1" != -m ]; then exec {sys.executable} "$@"; fi
-echo "$@" >> {tmp_path}/calls
-if [ "$2" = venv ]; then mkdir -p {venv}/bin; cp "$0" {venv}/bin/python; fi
-if [ "$2 $3" = "pip config" ]; then echo "{setting}"; fi
-if [ "$2" = uv ]; then exit {uv_status}; fi
-""")
-    base.chmod(0o755)
-    environment = os.environ | dict(JSKETCH_PYTHON=str(base), JSKETCH_VENV=venv.name)
+    environment = with_a_recorded_python(
+        *(tmp_path, tmp_path / ".venv"),
+        before=f'echo "$@" >> {tmp_path}/calls',
+        after=f"""if [ "$2 $3" = "pip config" ]; then echo "{setting}"; fi
+if [ "$2" = uv ]; then exit {uv_status}; fi""",
+    )
     command = ["bash", "-c", "set -euo pipefail; source scripts/setup_env.sh"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and ("uv failed" in done.stderr) == bool(uv_status)
