@@ -1,6 +1,7 @@
-"""The runs of a sweep: one compiled program for all configurations and seeds of an algorithm, and a
-file for each finished run."""
+"""The runs of a sweep: few compiled programs for all configurations and seeds of an algorithm, and
+a file for each finished run."""
 
+import dataclasses
 import itertools
 import math
 import time
@@ -17,13 +18,16 @@ from experiments.runs import bandit_runs
 from experiments.sweep.settings import Sweep
 from jsketch import loops, numerics
 from jsketch.loops.advance import Clock, advance
+from jsketch.loops.capacities import with_initial_capacity
 from jsketch.loops.rollouts import filled_trace
 from jsketch.results import Result
 
 REPORTS = 10  # number of progress reports of a run
-# What worker processes must save, in seconds: they start, and compile their programs
-# (`experiments.bench.seeds`; an estimate until its table is measured)
-START_SECONDS = 15.0
+# By `experiments.bench.seeds`, on two cores: worker processes need so many more seconds, to start
+# and compile their programs, and a run on one thread takes so many times as long as on all cores
+START_SECONDS, SLOWER_ON_ONE_THREAD = 6.0, 1.6
+# the largest ratio of capacities that become one: the excess slows a run, by up to this ratio
+SHARED_RATIO = 1.5
 
 
 class Task(NamedTuple):
@@ -56,14 +60,42 @@ def is_vmapped(sweep: Sweep) -> bool:
 
 
 def processes(n_runs: int, seconds: float) -> int:
-    """The number of processes in which `n_runs` runs of so many seconds end first: one for each
-    core if they save more than START_SECONDS, else 1, as on an accelerator, which has one process.
-    """
+    """The number of processes in which `n_runs` runs of so many seconds on all cores end first: one
+    for each core if they save more than START_SECONDS, else 1, as on an accelerator, which has one
+    process."""
     most = min(environment.hardware()["cores"], n_runs)
     if most < 2 or numerics.on_accelerator():
         return 1
-    saved = seconds * (n_runs - math.ceil(n_runs / most))
+    saved = seconds * (n_runs - SLOWER_ON_ONE_THREAD * math.ceil(n_runs / most))
     return most if saved > START_SECONDS else 1
+
+
+# --- which runs share a program
+
+
+def with_shared_capacities(
+    bandits: Sequence[Any], problems: Sequence[Any], horizon: int
+) -> list[Any]:
+    """The algorithms of configurations with capacities for their first inducing points. `loops.run`
+    chooses a capacity by the expected size of the dictionary, which the kernel changes, and each
+    one is another compiled program. Here those of an algorithm whose ratio is at most SHARED_RATIO
+    are one. The picks are the same."""
+    chosen = [
+        with_initial_capacity(bandit, problem.arms, horizon) if hasattr(problem, "arms") else bandit
+        for bandit, problem in zip(bandits, problems, strict=True)
+    ]
+    shared: dict[tuple[Any, int], int] = {}
+    largest = (None, 0)  # the algorithm and the capacity of the program before
+    pairs = {(type(b), b.capacity) for a, b in zip(bandits, chosen, strict=True) if a is not b}
+    for pair in sorted(pairs, key=lambda pair: (pair[0].__qualname__, -pair[1])):
+        algorithm, capacity = pair
+        if algorithm is not largest[0] or largest[1] > SHARED_RATIO * capacity:
+            largest = pair
+        shared[pair] = largest[1]
+    return [
+        b if a is b else dataclasses.replace(b, capacity=shared[type(b), b.capacity])
+        for a, b in zip(bandits, chosen, strict=True)
+    ]
 
 
 def path(folder: Path, task: Task) -> Path:

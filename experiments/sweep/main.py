@@ -205,7 +205,10 @@ class RunMaker:
         setting = planned.setting
         problems = [setting.problem_of(bandit) for bandit in planned.bandits]
         mean_reward = setting.problem.mean_reward
-        self.job = Job(planned.bandits, problems, mean_reward, sweep.horizon, sweep.out, commit)
+        bandits = planned.bandits
+        if not execution.is_vmapped(sweep):
+            bandits = execution.with_shared_capacities(bandits, problems, sweep.horizon)
+        self.job = Job(bandits, problems, mean_reward, sweep.horizon, sweep.out, commit)
 
     def __call__(self, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:
         execution.execute(self.job, task, on_progress)

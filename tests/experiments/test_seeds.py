@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,9 +12,11 @@ from experiments import cli, demo, engine
 from experiments.bench import accelerator, bandits, seeds
 from experiments.sweep import execution
 from experiments.sweep.settings import Sweep
-from jsketch import kernels, numerics, problems
-from jsketch.bandits import BBKB
+from jsketch import Box, kernels, numerics, problems
+from jsketch.bandits import BBKB, Uniform
+from jsketch.core.dictionary import Draw
 from jsketch.loops import advance, rollouts
+from jsketch.loops.capacities import with_initial_capacity
 
 
 def row(way, runs, seconds, run_seconds, gigabytes=0.5):
@@ -100,13 +103,36 @@ def test_the_table_names_the_way_that_ends_first():
 
 def test_processes_are_used_where_they_save_more_than_they_need_to_start(monkeypatch):
     monkeypatch.setattr(execution, "START_SECONDS", 10.0)
+    monkeypatch.setattr(execution, "SLOWER_ON_ONE_THREAD", 1.5)
     monkeypatch.setattr(execution.environment, "hardware", lambda: dict(cores=4))
-    # of n runs of a second, n - ceil(n / 4) seconds are saved
-    assert [execution.processes(n, 1.0) for n in (1, 13, 14, 1_000)] == [1, 1, 1, 4]
-    assert execution.processes(15, 1.0) == 4 and execution.processes(3, 5.1) == 3
+    # of n runs of a second, n - 1.5 ceil(n / 4) seconds are saved
+    assert [execution.processes(n, 1.0) for n in (1, 16, 17, 1_000)] == [1, 1, 1, 4]
+    assert execution.processes(18, 1.0) == 4 and execution.processes(3, 6.7) == 3
     assert execution.processes(0, 1.0) == execution.processes(1, 1e9) == 1
     monkeypatch.setattr(numerics, "on_accelerator", lambda: True)
     assert execution.processes(1_000, 1.0) == 1
+
+
+def test_configurations_of_similar_capacities_share_a_program():
+    """Each has at least the capacity that `loops.run` would choose, and at most SHARED_RATIO times
+    as much. Algorithms whose capacity is not chosen, and runs over a box, stay as they are."""
+    problem = problems.finite_arms(
+        np.random.default_rng(0).uniform(0, 1, (600, 3)), np.ones(600), 0.1
+    )
+    lengthscales = (0.2, 0.25, 0.3, 0.5, 0.6, 1.0, 2.0)
+    bandits = [BBKB(kernels.Gaussian(scale), 0.01) for scale in lengthscales]
+    others = [Uniform(), BBKB(kernels.Gaussian(1.0), dictionary=Draw())]
+    alone = [with_initial_capacity(bandit, problem.arms, 100).capacity for bandit in bandits]
+    *shared, first, second = execution.with_shared_capacities(
+        bandits + others, [problem] * len(bandits + others), 100
+    )
+    assert (first, second) == tuple(others)
+    found = [bandit.capacity for bandit in shared]
+    assert len(set(found)) < len(set(alone)) > 3
+    for before, after in zip(alone, found, strict=True):
+        assert before <= after <= execution.SHARED_RATIO * before
+    box = problems.on_box(jnp.sum, Box(jnp.zeros(2), jnp.ones(2)))
+    assert execution.with_shared_capacities([Uniform()], [box], 9) == [Uniform()]
 
 
 @pytest.mark.parametrize("on_accelerator", [False, True])

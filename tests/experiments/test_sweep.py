@@ -126,6 +126,22 @@ def test_other_numbers_compile_nothing(finished_sweep, tmp_path, strategy):
     assert loops.compiled_programs() == n_programs > 0
 
 
+@pytest.mark.parametrize(("strategy", "capacities"), [("map", {80}), ("vmap", {None})])
+def test_kernels_share_a_program(tmp_path, strategy, capacities):
+    """`run` alone would choose the capacities 80 and 64."""
+    options = Sweep(
+        out=tmp_path,
+        problem="generated",
+        arms=200,
+        horizon=100,
+        algorithm="jsketch.bandits:BBKB",
+        grid=dict(lengthscale=(2.0, 2.5)),
+        strategy=strategy,
+    )
+    found = [bandit.capacity for bandit in sweep.RunMaker(options, "commit").job.bandits]
+    assert set(found) == capacities and len(found) == 2
+
+
 @pytest.mark.parametrize("strategy", ["map", "vmap"])
 def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
     finished_sweep, tmp_path, monkeypatch, capsys, strategy
