@@ -7,6 +7,7 @@ python -m experiments.bench.scaling --reference DIR        also the authors' cod
                                                            less than --limit seconds
 python -m experiments.bench.scaling --botorch              also GP-UCB with BoTorch, over T
 python -m experiments.bench.scaling --small                a few small runs
+python -m experiments.bench.scaling --saved FILE ... --figure FILE    draws the rows of --out files
 
     horizon  Abalone (A = 4,177, d = 8), lengthscale 5, T from 1,000 to 1,000,000
     arms     GENERATED arms, standard normal features, d = 8, lengthscale 10, T = 200, A from 10,000
@@ -35,6 +36,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from matplotlib import ticker
 
 from experiments import cli
 from experiments.bbkb_2020 import authors_code
@@ -228,6 +230,10 @@ def draw(measured: dict[str, Any], path: Path) -> None:
         above.set(xscale="log", yscale="log")
         above.legend(loc="lower left", bbox_to_anchor=(0, 1))  # in the panel it would hide curves
         below.set_ylim(bottom=0)
+        if max(row[AXES[name].x] for row in rows) < 100 * min(row[AXES[name].x] for row in rows):
+            below.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            below.xaxis.set_major_formatter("{x:,.0f}")
+            below.xaxis.set_minor_formatter(ticker.NullFormatter())
         below.set_xlabel(AXES[name].label)
     panels[0, 0].set_ylabel("seconds of the run")
     panels[1, 0].set_ylabel("peak memory of the process [GB]")
@@ -242,13 +248,17 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a few small runs")
     parser.add_argument("--botorch", action="store_true", help="also GP-UCB with BoTorch")
     parser.add_argument("--figure", type=Path, help="draw the picture to this file")
+    parser.add_argument("--saved", type=Path, nargs="+", help="run nothing, and draw these files")
     parser.add_argument("--point", help="measure one run, [axis, value, method] as JSON")
     options = cli.parse_benchmark(parser)
     if options.point:
         print(json.dumps(measure(options)))
         return
     measured: dict[str, Any] = dict(exponents={})
-    for name in options.only:
+    for saved in map(store.read_json, options.saved or []):
+        measured["exponents"] |= saved["exponents"]
+        measured |= {name: saved[name] for name in AXES if name in saved}
+    for name in [] if options.saved else options.only:
         measured[name] = rows_of(name, options)
         measured["exponents"][name] = exponents(AXES[name], measured[name])
         print(name, "exponents of T, A or m:", measured["exponents"][name])

@@ -85,7 +85,7 @@ def with_shared_capacities(
         for bandit, problem in zip(bandits, problems, strict=True)
     ]
     shared: dict[tuple[Any, int], int] = {}
-    largest = (None, 0)  # the algorithm and the capacity of the program before
+    largest: tuple[Any, int] = (None, 0)  # the algorithm and the capacity of the program before
     pairs = {(type(b), b.capacity) for a, b in zip(bandits, chosen, strict=True) if a is not b}
     for pair in sorted(pairs, key=lambda pair: (pair[0].__qualname__, -pair[1])):
         algorithm, capacity = pair

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from experiments import cli
 from experiments.bench import scaling
+from experiments.results import store
 
 ROW = dict(compile_seconds=1.0, rounds=3, regret_ratio=0.5, peak_gigabytes=0.5)
 
@@ -30,6 +32,23 @@ def test_the_picture_has_a_column_for_each_axis(tmp_path):
     measured["exponents"] = {n: scaling.exponents(axes[n], measured[n]) for n in names}
     scaling.draw(measured, tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").stat().st_size > 10_000
+
+
+def test_saved_rows_of_several_files_are_drawn_together(tmp_path, monkeypatch):
+    files = [tmp_path / f"{name}.json" for name in ("horizon", "sketch")]
+    for path in files:
+        rows = power_law("g = 0.25", 1.0)
+        store.write_numbers(path, {"exponents": {path.stem: {"g = 0.25": 1.0}}, path.stem: rows})
+    drawn = []
+    monkeypatch.setattr(scaling, "draw", lambda measured, path: drawn.append((measured, path)))
+    monkeypatch.setattr(cli, "set_up_jax", lambda *_: None)
+    picture = tmp_path / "scaling.png"
+    command = ["scaling", "--saved", *map(str, files), "--figure", str(picture)]
+    monkeypatch.setattr("sys.argv", command)
+    scaling.main()
+    ((measured, path),) = drawn
+    assert measured.keys() == measured["exponents"].keys() | {"exponents"} and path == picture
+    assert set(measured["exponents"]) == {"horizon", "sketch"}
 
 
 def test_exact_gp_ucb_is_measured():
