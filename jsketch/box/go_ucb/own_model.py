@@ -187,11 +187,7 @@ class ModelGOUCB(struct.Settings):
         no_slot = jnp.zeros(self.max_pending, bool)
         fit = law_fit.empty_fit(self.model, box.lower)
         state = ModelState(box, initial, past, pending, no_slot, fit)
-        if len(y):
-            query = BoxQuery(x, jnp.ones(len(y), bool))
-            state = replace(state, history=history.add(past, query, y))
-            state = replace(state, fit=self._fit(state, key))
-        return state
+        return _observed(self, state, x, y, key) if len(y) else state
 
     def ask(self, state: ModelState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
         """The uniform points of the first round, and later `batch` points."""
@@ -271,9 +267,7 @@ class ModelGOUCB(struct.Settings):
             raise ValueError(
                 f"x must be points [q, {state.box.lower.size}]; its shape is {points.shape}."
             )
-        posterior = law_fit.posterior(self.model, state.fit, _values(state))
-        mean, variance = jax.vmap(posterior.predict)(points, to_unit(state.box, points))
-        return mean, jnp.sqrt(variance)
+        return _predicted(self, state, points)
 
     def describes(self, state: ModelState) -> bool:
         """Whether the law describes the values so far, as far as they show it: False, with a
@@ -405,10 +399,30 @@ class ModelGOUCB(struct.Settings):
         return score
 
 
+# Users call these once. Each is one program, because one by one its operations would be a hundred.
+
+
+@jax.jit
+def _observed(
+    optimizer: ModelGOUCB, state: ModelState, x: Array, y: Array, key: PRNGKey
+) -> ModelState:
+    """The state with the first evaluations (x [n, d], y [n])."""
+    query = BoxQuery(x, jnp.ones(len(y), bool))
+    state = replace(state, history=history.add(state.history, query, y))
+    return replace(state, fit=optimizer._fit(state, key))
+
+
+@jax.jit
+def _predicted(optimizer: ModelGOUCB, state: ModelState, points: Array) -> tuple[Array, Array]:
+    """(mean [q], standard deviation [q]) at points [q, d]."""
+    posterior = law_fit.posterior(optimizer.model, state.fit, _values(state))
+    mean, variance = jax.vmap(posterior.predict)(points, to_unit(state.box, points))
+    return mean, jnp.sqrt(variance)
+
+
 @jax.jit
 def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tuple[Array, ...]:
-    """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
-    one by one would be a hundred."""
+    """The fields of `Estimate`, each for all parameters: [p]."""
     law, fit = optimizer.model, state.fit
     draw_key, fit_key = jax.random.split(jax.random.key(0))
     values, steps = _values(state), optimizer.fit_steps

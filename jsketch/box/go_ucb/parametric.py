@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -192,7 +193,8 @@ class Parametric:
         if is_traced(box.lower, box.upper):
             return
         with jax.core.eval_context():  # values of JAX are known under jit, too
-            points, values, used = _probe(self, jax.random.key(0), box)
+            found = _probe(self, jax.random.key(0), box)
+        points, values, used = map(np.asarray, found)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             where = self.arguments(points[bad[0]])
@@ -251,7 +253,8 @@ def _inputs(function: Callable[..., Any], ranges: Mapping[str, Any]) -> tuple[st
     return tuple(inputs)
 
 
-def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+@partial(jax.jit, static_argnames="law")
+def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[Array, Array, Array]:
     """(random points [n, d], values [n] for the guesses, [p] bool whether the parameter has an
     effect at one of them)."""
     point_key, parameter_key = jax.random.split(key)
@@ -264,4 +267,4 @@ def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[np.ndarray, np.ndar
     values = jax.vmap(law.apply, (None, 0))(guess, x)
     slopes = jax.vmap(jax.grad(law.apply))(z, x)
     # a slope that is NaN does not say that the parameter has no effect
-    return np.asarray(x), np.asarray(values), np.asarray((slopes != 0).any(0))
+    return x, values, (slopes != 0).any(0)
