@@ -21,8 +21,10 @@ other ways.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
@@ -187,17 +189,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
             self, arms, key, data, self.whole_counts
         )
         state = replace(self._prior(arms), counts=counts, sums=sums, inducing=inducing)
-        state = replace(state, due=jnp.where(counts.sum() > 0, REBUILD, state.due))
-        state = self._with_posterior(state, arms, self.initial_slots)[0]
-        if is_chosen:  # the given arms may represent the pulled ones badly: their draw does not
-            due = jnp.where(state.stale, state.due, DRAW).astype(jnp.int32)
-            chosen = replace(state, due=due)
-            state = self.refresh(chosen, arms, key)[0]
-        known = self._with_upper_information(state, arms)
-        # If traced evaluations exceed the capacity, the posterior is not known before `grow`, and
-        # the prior variances bound the information
-        bound = _information(self.kernel.diag(arms.features) / self.regularization, counts)
-        return replace(known, information=jnp.where(state.stale, bound, known.information))
+        return _after_evaluations(self, state, arms, key, is_chosen)
 
     def _prior(self, arms: Arms) -> State:
         x = arms.features
@@ -330,7 +322,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def grow(self, state: SomeState, arms: Arms, capacity: int) -> SomeState:
         """The same state with another capacity; its posterior is computed from its history."""
-        return self._with_posterior(state, arms, capacity)[0]
+        return _rebuilt(self, state, arms, capacity)
 
     def _with_posterior(
         self, state: SomeState, arms: Arms, capacity: int
@@ -372,6 +364,35 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         evidence = SketchedEvidence(self, state, arms)
         upper = evidence.logdet + evidence.residual_sum / self.regularization
         return replace(state, information=jnp.stack([upper, upper]))
+
+
+# Users call these outside of jit. Each is one program: one by one, its operations would be two
+# hundred.
+
+
+@partial(jax.jit, static_argnames="capacity")
+def _rebuilt(bandit: SketchedBandit, state: SomeState, arms: Arms, capacity: int) -> SomeState:
+    """The state with another capacity."""
+    return bandit._with_posterior(state, arms, capacity)[0]
+
+
+@partial(jax.jit, static_argnames="is_chosen")
+def _after_evaluations(
+    bandit: SketchedBandit, state: State, arms: Arms, key: PRNGKey, is_chosen: bool
+) -> State:
+    """The state of a history, and of a dictionary that the user has chosen or not."""
+    state = replace(state, due=jnp.where(state.counts.sum() > 0, REBUILD, state.due))
+    state = bandit._with_posterior(state, arms, bandit.initial_slots)[0]
+    if is_chosen:  # the given arms may represent the pulled ones badly: their draw does not
+        due = jnp.where(state.stale, state.due, DRAW).astype(jnp.int32)
+        chosen = replace(state, due=due)
+        state = bandit.refresh(chosen, arms, key)[0]
+    known = bandit._with_upper_information(state, arms)
+    # If traced evaluations exceed the capacity, the posterior is not known before `grow`, and the
+    # prior variances bound the information
+    prior = bandit.kernel.diag(arms.features) / bandit.regularization
+    bound = _information(prior, state.counts)
+    return replace(known, information=jnp.where(state.stale, bound, known.information))
 
 
 @struct.dataclass

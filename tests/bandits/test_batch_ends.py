@@ -14,6 +14,8 @@ from jsketch.results import Result
 from jsketch.types import Evaluations
 
 EMBED = jax.jit(posterior.embed)
+REFRESH = jax.jit(lambda bandit, *arguments: bandit.refresh(*arguments))
+RESIZE = jax.jit(lambda bandit, *arguments: bandit.resize(*arguments), static_argnums=3)
 
 
 def local_bounds(p, kernel, lam, x, arms, n_picks, guaranteed):
@@ -109,8 +111,8 @@ def test_a_dictionary_may_fill_its_capacity():
     for size, expected in ((6, Result.RUNNING), (5, Result.CAPACITY_EXCEEDED)):
         bandit, state = p.state(dictionary=np.arange(6))
         rebuilt = state.replace(due=jnp.asarray(REBUILD, jnp.int32))
-        small = bandit.resize(rebuilt, p.arms, size)
-        new, result = bandit.refresh(small, p.arms, KEY)
+        small = RESIZE(bandit, rebuilt, p.arms, size)
+        new, result = REFRESH(bandit, small, p.arms, KEY)
         assert int(result) == expected and bool(new.stale) == (expected != Result.RUNNING)
         assert int(new.dictionary_size) == 6
         if expected == Result.RUNNING:
@@ -124,5 +126,5 @@ def test_with_a_ratio_of_one_a_batch_is_one_pull_of_an_arm_without_variance(rule
     arms = Arms(jnp.asarray([[0.0], [-1.0], [-2.0]]))
     bandit = BBKB(kernels.Linear(1.0), 0.01, ratio=1.0, rule=rule, max_batch=20)
     data = Evaluations(jnp.asarray([1.0, 9.0, 9.0]), jnp.asarray([0.0, -9.0, -18.0]))
-    query = bandit.ask(bandit.init(arms, KEY, data=data), arms, KEY)
+    query = ASK(bandit, bandit.init(arms, KEY, data=data), arms, KEY)
     np.testing.assert_array_equal(query.index[query.mask], [0])

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, ASK, KEY, Problem, assert_near
+from small_problems import ARMS, ASK, KEY, TELL, Problem, assert_near
 from truth import LD, cholesky, gram, solve
 
 from jsketch import Arms, kernels, loops, problems
@@ -199,7 +199,7 @@ def test_a_design_whose_evaluations_all_fail_is_not_asked_again():
     state = bandit.grow(bandit.init(arms, KEY), arms, 80)
     query = ASK(bandit, state, arms, KEY)
     np.testing.assert_array_equal(query.index[query.mask], np.arange(7))
-    state, _ = bandit.tell(state, arms, query, jnp.full(8, jnp.nan), KEY)
+    state, _ = TELL(bandit, state, arms, query, jnp.full(8, jnp.nan), KEY)
     first = [ASK(bandit, state, arms, jax.random.key(seed)) for seed in range(5)]
     assert all(int(query.size) == 1 for query in first)
     assert len({int(query.index[0]) for query in first}) > 1
