@@ -21,6 +21,7 @@ ROLLOUT = jax.jit(loops.rollout, static_argnames="horizon")
 ASK = jax.jit(lambda bandit, state, *arguments: bandit.ask(state, *arguments))
 SCORES = jax.jit(lambda bandit, state, arms: bandit.scores(state, arms))
 TELL = jax.jit(lambda bandit, state, *arguments: bandit.tell(state, *arguments))
+GRAM = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
 WIDTH = jax.jit(lambda bandit, state, arms: bandit.confidence_width(state, arms))
 
 
