@@ -21,8 +21,10 @@ other ways.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
@@ -183,21 +185,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         arms = starts.checked(self, arms, key, self.initial_slots)
         if data is None or starts.has_no_evaluations(data):
             return self._prior(arms)
-        counts, sums, inducing, is_chosen = starts.from_evaluations(
-            self, arms, key, data, self.whole_counts
-        )
-        state = replace(self._prior(arms), counts=counts, sums=sums, inducing=inducing)
-        state = replace(state, due=jnp.where(counts.sum() > 0, REBUILD, state.due))
-        state = self._with_posterior(state, arms, self.initial_slots)[0]
-        if is_chosen:  # the given arms may represent the pulled ones badly: their draw does not
-            due = jnp.where(state.stale, state.due, DRAW).astype(jnp.int32)
-            chosen = replace(state, due=due)
-            state = self.refresh(chosen, arms, key)[0]
-        known = self._with_upper_information(state, arms)
-        # If traced evaluations exceed the capacity, the posterior is not known before `grow`, and
-        # the prior variances bound the information
-        bound = _information(self.kernel.diag(arms.features) / self.regularization, counts)
-        return replace(known, information=jnp.where(state.stale, bound, known.information))
+        evaluations = starts.from_evaluations(self, arms, key, data, self.whole_counts)
+        return _after_evaluations(self, arms, key, *evaluations)
 
     def _prior(self, arms: Arms) -> State:
         x = arms.features
@@ -372,6 +361,31 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         evidence = SketchedEvidence(self, state, arms)
         upper = evidence.logdet + evidence.residual_sum / self.regularization
         return replace(state, information=jnp.stack([upper, upper]))
+
+
+@partial(jax.jit, static_argnames="is_chosen")
+def _after_evaluations(
+    bandit: SketchedBandit,
+    arms: Arms,
+    key: PRNGKey,
+    counts: Array,
+    sums: Array,
+    inducing: Array,
+    is_chosen: bool,
+) -> State:
+    """The state after evaluations, which are the results of `starts.from_evaluations`."""
+    state = replace(bandit._prior(arms), counts=counts, sums=sums, inducing=inducing)
+    state = replace(state, due=jnp.where(counts.sum() > 0, REBUILD, state.due))
+    state = bandit._with_posterior(state, arms, bandit.initial_slots)[0]
+    if is_chosen:  # the given arms may represent the pulled ones badly: their draw does not
+        due = jnp.where(state.stale, state.due, DRAW).astype(jnp.int32)
+        chosen = replace(state, due=due)
+        state = bandit.refresh(chosen, arms, key)[0]
+    known = bandit._with_upper_information(state, arms)
+    # If traced evaluations exceed the capacity, the posterior is not known before `grow`, and
+    # the prior variances bound the information
+    bound = _information(bandit.kernel.diag(arms.features) / bandit.regularization, counts)
+    return replace(known, information=jnp.where(state.stale, bound, known.information))
 
 
 @struct.dataclass
