@@ -21,6 +21,10 @@ ROLLOUT = jax.jit(loops.rollout, static_argnames="horizon")
 ASK = jax.jit(lambda bandit, state, *arguments: bandit.ask(state, *arguments))
 SCORES = jax.jit(lambda bandit, state, arms: bandit.scores(state, arms))
 TELL = jax.jit(lambda bandit, state, *arguments: bandit.tell(state, *arguments))
+GROW = jax.jit(
+    lambda bandit, state, arms, capacity: bandit.grow(state, arms, capacity), static_argnums=3
+)
+GRAM = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
 WIDTH = jax.jit(lambda bandit, state, arms: bandit.confidence_width(state, arms))
 
 

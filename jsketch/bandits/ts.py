@@ -96,12 +96,7 @@ class TS(widths.ScaledWidth, ExactBandit):
         prior, features = super().init(arms, key, data=data), arms.features
         floats = arms.count * (arms.count + 2 * self.batch)
         checks.memory(floats, features.dtype, arms=arms.count, batch=self.batch)
-        variance = self.prior_variance(prior, arms)
-        unit = jnp.where(variance > 0, variance, 1)
-        gram = self.kernel.gram(features, features)
-        first_shift = arms.count * jnp.finfo(features.dtype).eps * unit
-        _, shift = jax.jit(shifted_cholesky)(gram, first_shift)  # without jit the loop is slow
-        is_definite = shift <= LARGEST_SHIFT * unit
+        variance, shift, is_definite = _needed_shift(self, prior, arms)
         if not is_traced(shift) and not bool(is_definite):
             raise ValueError(
                 "the kernel is not positive semi-definite on these arms: a Cholesky factorization"
@@ -137,3 +132,14 @@ class TS(widths.ScaledWidth, ExactBandit):
         is_definite = jnp.isfinite(state.shift)
         result = jnp.where(is_definite, info.result, int(Result.NOT_FINITE))
         return new, replace(info, result=result)
+
+
+@jax.jit
+def _needed_shift(bandit: TS, prior: ExactState, arms: Arms) -> tuple[Array, Array, Array]:
+    """(the largest variance, the shift with which the Gram matrix of the arms has a root, whether
+    the shift is as small as rounding errors), [] each."""
+    variance, features = bandit.prior_variance(prior, arms), arms.features
+    unit = jnp.where(variance > 0, variance, 1)
+    first_shift = arms.count * jnp.finfo(features.dtype).eps * unit
+    _, shift = shifted_cholesky(bandit.kernel.gram(features, features), first_shift)
+    return variance, shift, shift <= LARGEST_SHIFT * unit

@@ -11,6 +11,7 @@ The methods of an optimiser whose state contains a `History` call
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -89,9 +90,14 @@ def initial_points(box: Box, key: PRNGKey, n: int, horizon: int) -> Array:
             f"initial = {n} uniform points of the first round are more than the horizon of"
             f" {horizon} evaluations: use a smaller initial or a larger horizon."
         )
+    return from_unit(box, _uniform(key, n, box.lower))
+
+
+@partial(jax.jit, static_argnames="n")
+def _uniform(key: PRNGKey, n: int, like: Array) -> Array:
+    """n uniform points of the unit cube, [n,d], in the shape and dtype of `like` [d]."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
-    unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
-    return from_unit(box, unit)
+    return jax.vmap(lambda k: jax.random.uniform(k, like.shape, like.dtype))(keys)
 
 
 def empty(box: Box, capacity: int, other_floats: int = 0) -> History:
@@ -100,7 +106,12 @@ def empty(box: Box, capacity: int, other_floats: int = 0) -> History:
     checks.positive_integer(horizon=capacity)
     floats = other_floats + int(capacity) * (box.lower.shape[0] + 2)
     checks.memory(floats, box.lower.dtype, horizon=capacity)
-    x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
+    return _empty(int(capacity), box.lower)
+
+
+@partial(jax.jit, static_argnames="capacity")
+def _empty(capacity: int, like: Array) -> History:
+    x = jnp.zeros((capacity, len(like)), like.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
 

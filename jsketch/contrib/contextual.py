@@ -470,13 +470,20 @@ class CBBKB(ContextualUCB):
     def grow(self, state: CBBKBState) -> CBBKBState:
         """The same state with twice the capacity of the history if the history is full, or else of
         the dictionary."""
-        bandit, points = self._point_bandit(), state.points
-        slots = len(points.history)
-        if int(points.used) >= slots:
-            grown = bandit.extend(points, 2 * slots)
-        else:
-            grown = bandit.grow(points, 2 * points.capacity)
-        batch = points.batch_start + jnp.arange(self.max_batch, dtype=jnp.int32)
-        batch_points = points.history[jnp.minimum(batch, slots - 1)]
-        moment = self._moment(grown, batch_points, state.rewards)
-        return replace(state, points=grown, moment=moment)
+        is_full = int(state.points.used) >= len(state.points.history)
+        return _grown(self, state, extends=is_full)
+
+
+@partial(jax.jit, static_argnames="extends")
+def _grown(bandit: CBBKB, state: CBBKBState, extends: bool) -> CBBKBState:
+    """The state with twice the capacity of the history, or of the dictionary."""
+    over_points, points = bandit._point_bandit(), state.points
+    slots = len(points.history)
+    if extends:
+        grown = over_points.extend(points, 2 * slots)
+    else:
+        grown = over_points.grow(points, 2 * points.capacity)
+    batch = points.batch_start + jnp.arange(bandit.max_batch, dtype=jnp.int32)
+    batch_points = points.history[jnp.minimum(batch, slots - 1)]
+    moment = bandit._moment(grown, batch_points, state.rewards)
+    return replace(state, points=grown, moment=moment)

@@ -11,6 +11,7 @@ exact        the exact posterior over a finite set of arms, which observations u
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -62,6 +63,13 @@ def effective_dimension(
 
         effective_dimension(kernels.Gaussian(0.5), arms.features, 0.01, state.counts)
     """
+    return _effective_dimension(kernel, x, regularization, counts)
+
+
+@jax.jit
+def _effective_dimension(
+    kernel: Any, x: Array, regularization: ArrayLike, counts: ArrayLike
+) -> Array:
     root = jnp.broadcast_to(jnp.sqrt(jnp.asarray(counts, x.dtype)), len(x))
     eigenvalues = jnp.linalg.eigvalsh(root[:, None] * kernel.gram(x, x) * root[None, :])
     # those that should be 0 may be negative by rounding

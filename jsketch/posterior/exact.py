@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -63,19 +64,24 @@ def prior(kernel: Kernel, features: Array, regularization: ArrayLike, capacity: 
     """The posterior without data."""
     dtype = features.dtype
     identity = jnp.eye(capacity, dtype=dtype)
-    diag = kernel.diag(features)
+    variance = _prior_variance(kernel, features, regularization)
     return Exact(
         basis=jnp.zeros((capacity, len(features)), dtype),
         inverse_root=identity,
         inner=identity,
         weights=jnp.zeros(capacity, dtype),
-        mean=jnp.zeros_like(diag),
-        variance=diag / regularization,
+        mean=jnp.zeros_like(variance),
+        variance=variance,
         logdet=jnp.zeros((), dtype),
         used=jnp.zeros((), jnp.int32),
         pulled=jnp.zeros(capacity, jnp.int32),
         repeats=jnp.zeros(capacity, dtype),
     )
+
+
+@jax.jit
+def _prior_variance(kernel: Kernel, features: Array, regularization: ArrayLike) -> Array:
+    return kernel.diag(features) / regularization
 
 
 def in_use(exact: Exact) -> Array:

@@ -74,11 +74,17 @@ def checked_values(
         dtypes = [dtype, *(np.asarray(array).dtype for array in (y, squares))]
         eps = max(jnp.finfo(one).eps for one in dtypes if jnp.issubdtype(one, jnp.floating))
         _check_squares(squares, np.asarray(y, float), np.asarray(n, float), eps)
-    x, y, n = (jnp.asarray(array).astype(dtype) for array in (x, y, n))
+    values = _without_unused(*(jnp.asarray(array).astype(dtype) for array in (x, y, n)))
+    checks.kernel_on(kernel, values.x)
+    return values
+
+
+@jax.jit
+def _without_unused(x: Array, y: Array, n: Array) -> Values:
+    """The values, which are zero, at the first point that has one, where there is no reward."""
     used = jnp.isfinite(y) & (n > 0)
     # a point that pads a history may be NaN, or no row of a table
     x = jnp.where(used[:, None], x, x[jnp.argmax(used)])
-    checks.kernel_on(kernel, x)
     return Values(x, jnp.where(used, y, 0), jnp.where(used, n, 0))
 
 

@@ -234,16 +234,23 @@ def _check_model(gp: GaussianProcess, p: Any, arms: Any) -> None:
     if p is None:
         return
     some = np.unique(np.linspace(0, arms.count - 1, COMPARED_ARMS).astype(int))
-    x, prior = arms.features[some], np.asarray(gp.kernel.diag(arms.features[some]))
-    mean, variance = np.asarray(p.mean)[some], np.asarray(gp.noise * p.variance)[some]
-    # the mean is a sum over the points, which may cancel
-    scale = (np.abs(gp.kernel.gram(x, gp.points)) @ np.abs(gp.weights)).max()
+    x = arms.features[some]
+    prior, scale = map(np.asarray, _scales(gp, x))
+    mean, variance = np.asarray(p.mean)[some], np.asarray(gp.noise) * np.asarray(p.variance)[some]
     mean_error, variance_error = np.abs(gp.mean(x) - mean), np.abs(gp.variance(x) - variance)
     if (mean_error > LARGEST_ERROR * scale).any() or (variance_error > LARGEST_ERROR * prior).any():
         raise ValueError(
             "the state is of another kernel, of another regularization or of other arms: its"
             " posterior at arms differs from that of the algorithm."
         )
+
+
+@jax.jit
+def _scales(gp: GaussianProcess, x: Array) -> tuple[Array, Array]:
+    """(k(x, x) [n], the largest sum of |k(x, z) w| over the points z []) of points x [n, d]. The
+    mean is a sum that may cancel."""
+    sums = matmul(jnp.abs(gp.kernel.gram(x, gp.points)), jnp.abs(gp.weights))
+    return gp.kernel.diag(x), sums.max()
 
 
 def of_sketched(kernel: Any, regularization: ArrayLike, p: sketched.Posterior) -> GaussianProcess:
@@ -258,14 +265,18 @@ def of_exact(
 ) -> GaussianProcess:
     """The posterior of `jsketch.posterior.exact` over arms with these features [A,d], at any
     points."""
+    lam = jnp.asarray(regularization, features.dtype)
+    points, explained, nothing = _parts_of_exact(p, features)
+    return GaussianProcess(kernel, points, p.weights, explained, nothing, lam, jnp.zeros_like(lam))
+
+
+@jax.jit
+def _parts_of_exact(p: exact.Exact, features: Array) -> tuple[Array, Array, Array]:
     used = exact.in_use(p)
     # L^-T inner L^-1 = E E^T
     root = matmul(p.inverse_root.T, jnp.linalg.cholesky(p.inner))
     explained = jnp.where(used[:, None] & used[None, :], root, 0)
-    lam = jnp.asarray(regularization, features.dtype)
-    nothing = jnp.zeros((len(used), 0), features.dtype)
-    points = features[p.pulled]
-    return GaussianProcess(kernel, points, p.weights, explained, nothing, lam, jnp.zeros_like(lam))
+    return features[p.pulled], explained, jnp.zeros((len(used), 0), features.dtype)
 
 
 @struct.checked_names

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import KEY, TELL
+from small_problems import ASK, GRAM, KEY, TELL
 
 from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB, widths
@@ -18,6 +18,9 @@ OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2,
 BANDIT = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
+VARIATION = jax.jit(partition.variation)
+POSTERIOR = jax.jit(lambda bandit, state, x: bandit.posterior(state, x))
+GROW = jax.jit(lambda bandit, state, capacity: bandit.grow(state, capacity), static_argnums=2)
 
 
 def f(x):
@@ -32,25 +35,21 @@ def test_point_bbkb_with_fixed_candidates_is_bkb():
         **OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code, ratio=1.0, max_batch=2, max_history=32
     )
     arms_state, points_state = bkb.init(arms, KEY), point_bbkb.init(2, KEY)
-    tell = jax.jit(lambda state, query, y: bkb.tell(state, arms, query, y, KEY))
-    ask = jax.jit(lambda state: bkb.ask(state, arms, KEY))
     for t in range(25):
-        query = ask(arms_state)
-        arm = int(query.index[0])
+        query = ASK(bkb, arms_state, arms, KEY)
+        arm = int(np.asarray(query.index)[0])
         if t:
-            assert int(CHOOSE(point_bbkb, points_state, KEY, arms.features)) == arm
+            assert int(CHOOSE(point_bbkb, points_state, KEY, X)) == arm
         y = f(X[arm]) + 0.1 * np.sin(7.0 * t)
-        arms_state, _ = tell(arms_state, query, jnp.array([y]))
-        points_state = PULL(point_bbkb, points_state, arms.features[arm])
+        arms_state, _ = TELL(bkb, arms_state, arms, query, np.array([y]), KEY)
+        points_state = PULL(point_bbkb, points_state, X[arm])
         assert bool(point_bbkb.ends(points_state))
-        points_state, info = TELL(point_bbkb, points_state, jnp.array([y, np.nan]), KEY)
+        points_state, info = TELL(point_bbkb, points_state, np.array([y, np.nan]), KEY)
         assert int(info.observed) == 1 and int(info.result) == Result.RUNNING
     # a repeated point is one arm, whose evaluations its first slot counts
-    pulls = np.asarray(arms_state.counts)
+    pulls, counts = np.asarray(arms_state.counts), np.asarray(points_state.counts)
     assert pulls.max() > 1
-    np.testing.assert_array_equal(
-        np.sort(points_state.counts[points_state.counts > 0]), np.sort(pulls[pulls > 0])
-    )
+    np.testing.assert_array_equal(np.sort(counts[counts > 0]), np.sort(pulls[pulls > 0]))
 
 
 def test_batches_and_posterior_with_changing_contexts_are_exact():
@@ -64,18 +63,18 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
         batch, bound = [], 1.0
         while not bool(bandit.ends(state)):
             context = random.uniform(0, 1, (30, 2))
-            pick = context[int(CHOOSE(bandit, state, KEY, jnp.asarray(context)))]
+            pick = context[int(CHOOSE(bandit, state, KEY, context))]
             gram = oracles.gaussian(np.array([*xs, pick]), np.array([*xs, pick]), 0.4)
             counts = np.append(np.isfinite(ys).astype(float), 0)
             bound += oracles.exact(gram, counts, counts, 0.05)[1][-1, -1]
-            state = PULL(bandit, state, jnp.asarray(pick))
+            state = PULL(bandit, state, pick)
             batch.append(pick)
         assert float(state.bound) == pytest.approx(bound, rel=1e-7)
         assert bound > 40.0 or len(batch) == 6
         y = f(np.array(batch))
         if round_ == 3:
             y[0] = np.nan
-        rewards = jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan)))
+        rewards = np.append(y, np.full(6 - len(batch), np.nan))
         state, info = TELL(bandit, state, rewards, KEY)
         assert int(info.batch_size) == len(batch) and int(info.result) == Result.RUNNING
         xs, ys, batch_sizes = [*xs, *batch], [*ys, *y], [*batch_sizes, len(batch)]
@@ -86,7 +85,7 @@ def test_batches_and_posterior_with_changing_contexts_are_exact():
     sums = np.append(np.nan_to_num(ys), np.zeros(10))
     gram = oracles.gaussian(all_points, all_points, 0.4)
     mean, covariance, _ = oracles.exact(gram, counts, sums, 0.05)
-    actual_mean, actual_variance = bandit.posterior(state, jnp.asarray(new_points))
+    actual_mean, actual_variance = POSTERIOR(bandit, state, new_points)
     np.testing.assert_allclose(actual_mean, mean[-10:], atol=1e-7)
     np.testing.assert_allclose(actual_variance, np.diag(covariance)[-10:], atol=1e-6)
 
@@ -95,10 +94,10 @@ def test_maximise_reaches_the_largest_score_of_a_fine_grid():
     bandit = PointBBKB(kernels.Gaussian(0.2), 0.05, max_batch=16, max_history=16, ratio=1e9)
     state = bandit.init(2, KEY)
     for x in np.random.default_rng(2).uniform(0, 1, (12, 2)):
-        state = PULL(bandit, state, jnp.asarray(x))
-    state, _ = TELL(bandit, state, jnp.append(jnp.sin(jnp.arange(12.0)), jnp.full(4, jnp.nan)), KEY)
+        state = PULL(bandit, state, x)
+    state, _ = TELL(bandit, state, np.append(np.sin(np.arange(12.0)), np.full(4, np.nan)), KEY)
     box = Box(jnp.zeros(2), jnp.ones(2))
-    best = jax.jit(bandit.maximise)(state, KEY, box)
+    best = np.asarray(jax.jit(bandit.maximise)(state, KEY, box))
     axis = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     scores = np.asarray(jax.jit(bandit.scores)(state, np.concatenate([grid, best[None]])))
@@ -110,18 +109,19 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
     bandit = PointBBKB(**OPTIONS, ratio=1e9, max_batch=8, max_history=12)
     state = bandit.init(2, KEY)
     for x in X[:8]:
-        state = PULL(bandit, state, jnp.asarray(x))
+        state = PULL(bandit, state, x)
     with pytest.raises(ValueError, match="the batch or the history is full"):
         bandit.pull(state, jnp.asarray(X[8]))
-    state, _ = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
+    state, _ = TELL(bandit, state, f(X[:8]), KEY)
     for x in X[8:11]:
-        state = PULL(bandit, state, jnp.asarray(x))
-    larger = bandit.extend(bandit.grow(state, 48), 20)
+        state = PULL(bandit, state, x)
+    larger = jax.jit(lambda state: bandit.extend(bandit.grow(state, 48), 20))(state)
     assert (larger.capacity, len(larger.history)) == (48, 20)
-    for before, after in zip(bandit.posterior(state, X), bandit.posterior(larger, X), strict=True):
+    posteriors = [POSTERIOR(bandit, s, X) for s in (state, larger)]
+    for before, after in zip(*posteriors, strict=True):
         np.testing.assert_allclose(after, before, atol=1e-9)
     assert float(larger.bound) == pytest.approx(float(state.bound), rel=1e-9)
-    assert int(bandit.pull(larger, jnp.asarray(X[11])).batch_size) == 4
+    assert int(PULL(bandit, larger, X[11]).batch_size) == 4
 
 
 def test_growing_completes_a_batch_that_exceeded_the_capacity():
@@ -130,17 +130,16 @@ def test_growing_completes_a_batch_that_exceeded_the_capacity():
     for bandit in (small, small.replace(capacity=16)):
         state = bandit.init(2, KEY)
         for x in X[:8]:
-            state = PULL(bandit, state, jnp.asarray(x))
-        state, info = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
+            state = PULL(bandit, state, x)
+        state, info = TELL(bandit, state, f(X[:8]), KEY)
         states.append((state, Result(int(info.result))))
     (incomplete, exceeded), (state, running) = states
     assert (exceeded, running) == (Result.CAPACITY_EXCEEDED, Result.RUNNING)
     assert bool(incomplete.stale)
-    completed = small.grow(incomplete, 16)
+    completed = GROW(small, incomplete, 16)
     assert not bool(completed.stale) and int(completed.dictionary_size) == 8
-    for expected, found in zip(
-        small.posterior(state, X), small.posterior(completed, X), strict=True
-    ):
+    posteriors = [POSTERIOR(small, s, X) for s in (state, completed)]
+    for expected, found in zip(*posteriors, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
@@ -165,23 +164,21 @@ def test_partition_search_covers_the_box_and_reduces_the_regret():
         start = (bandit.init(2, key), partition.single_cell(box, 600))
         return jax.lax.scan(step, start, jnp.arange(45))
 
-    (_, cells), (xs, ys, spread, results, sizes) = run(KEY)
+    (_, cells), trace = run(KEY)
+    xs, ys, spread, results, sizes = map(np.asarray, trace)
     used = int(cells.used)
     assert not results.any() and not bool(cells.full)
     assert 3 < used <= 600 and (np.diff(sizes) >= 0).all()
-    volume = jnp.prod(2 * cells.half[:used], 1).sum()
-    assert float(volume) == pytest.approx(3.0, rel=1e-12)
-    points = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
     centre, half = np.asarray(cells.centre)[:used], np.asarray(cells.half)[:used]
+    assert np.prod(2 * half, 1).sum() == pytest.approx(3.0, rel=1e-12)
+    points = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
     in_cell = (np.abs(points[:, None] - centre) <= half * (1 + 1e-9)).all(2)
     assert (in_cell.sum(1) == 1).all()
-    cell = np.argmax((np.abs(np.asarray(xs[-1]) - centre) < 1e-12).all(1))
-    variation = partition.variation(
-        bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None]
-    )[0]
-    assert float(spread[-1]) > float(variation)
+    cell = np.argmax((np.abs(xs[-1] - centre) < 1e-12).all(1))
+    variation = VARIATION(bandit.kernel, 2.0, centre[cell][None], half[cell][None])
+    assert spread[-1] > np.asarray(variation)[0]
     # the maximum is 1
-    assert float((1 - ys[-10:]).mean()) < float((1 - ys[:10]).mean()) / 3
+    assert (1 - ys[-10:]).mean() < (1 - ys[:10]).mean() / 3
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
@@ -204,11 +201,12 @@ def test_the_variation_of_a_cell_bounds_changes_of_functions():
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
-    variation = np.asarray(partition.variation(kernel, 1.0, jnp.asarray(centre), jnp.asarray(half)))
+    variation = np.asarray(VARIATION(kernel, 1.0, centre, half))
     for _ in range(20):
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
-        weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
+        weights /= np.sqrt(weights @ np.asarray(GRAM(kernel, points, points)) @ weights)
         x = centre + half * random.uniform(-1, 1, (20, 2))
-        change_in_kernel = np.asarray(kernel.gram(x, points) - kernel.gram(centre, points))
+        at_x, at_centre = (np.asarray(GRAM(kernel, c, points)) for c in (x, centre))
+        change_in_kernel = at_x - at_centre
         differences = change_in_kernel @ weights
         assert (np.abs(differences) <= variation * (1 + 1e-9)).all()

@@ -40,6 +40,17 @@ OPTIMIZERS = {
 }
 FIXED = models.Gradient(1e-30, "sgd", steps=1, restarts=1)  # w0 stays as drawn
 each = pytest.mark.parametrize("name", OPTIMIZERS)
+# programs that several tests and rounds share
+FIT = jax.jit(models.fit, static_argnames="model")
+LOSS = jax.jit(models.mean_squared_error, static_argnames="model")
+VALUES = jax.jit(lambda objective, x, keys: jax.vmap(objective)(x, keys))
+BEST = jax.jit(history.best)
+BALL = jax.jit(lambda optimizer, state: optimizer.ball(state))
+ELLIPSOID = jax.jit(balls.ellipsoid)
+SOLVE = jax.jit(lambda sigma, v: sigma.solve(v).v)
+SQUARED_NORM = jax.jit(lambda ball, v: ball.sigma.squared_norm(v))
+TO_SURFACE = jax.jit(lambda ball, gradient: ball.to_surface(gradient))
+EXCESS = jax.jit(lambda ball, v, image=None: ball.excess(v, image))
 
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
@@ -48,7 +59,7 @@ def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
     while (t := int(state.history.count)) < HORIZON:
         query = ASK(optimizer, state, jax.random.fold_in(KEY, t))
         keys = jax.random.split(jax.random.fold_in(KEY, 1000 + t), len(query.mask))
-        y = jax.vmap(objective)(query.x, keys)
+        y = VALUES(objective, query.x, keys)
         new, info = TELL(optimizer, state, query, y, jax.random.fold_in(KEY, 2000 + t))
         past_rounds.append((state, query, info))
         state = new
@@ -87,38 +98,39 @@ def test_parameters_may_be_any_pytree_and_the_output_a_vector_of_one():
 
 
 def test_oracles_fit_the_points_of_the_mask():
-    model = flatten(Network(6), jnp.zeros(2))
-    x = jax.random.uniform(KEY, (6, 2), minval=-1, maxval=1)
-    y, mask = jnp.sin(3 * x.sum(1)), jnp.arange(6) < 5
+    model = flatten(Network(6), np.zeros(2))
+    x = np.asarray(jax.random.uniform(KEY, (6, 2), minval=-1, maxval=1))
+    y, mask = np.sin(3 * x.sum(1)), np.arange(6) < 5
     for oracle, max_loss in [
         (LM(), 1e-20),
         (models.Gradient(), 1e-4),
         (models.Gradient(0.2, "sgd"), 1e-1),
     ]:
-        fit = models.fit(oracle, model, x, y, mask, KEY)
+        fit = FIT(oracle, model, x, y, mask, KEY)
         assert float(fit.loss) < max_loss
-        loss = float(models.mean_squared_error(model, fit.w, x, y, mask))
+        loss = float(LOSS(model, fit.w, x, y, mask))
         assert loss == pytest.approx(float(fit.loss))
-        refit = models.fit(oracle, model, x, y.at[5].set(1e3), mask, KEY)
+        refit = FIT(oracle, model, x, np.append(y[:5], 1e3), mask, KEY)
         np.testing.assert_array_equal(fit.w, refit.w)
 
 
 def test_the_printed_oracle_leaves_the_parameters_as_drawn():
     """THEORY 8.3: the parameters hardly change in 2000 steps at rate 1e-11."""
-    model = flatten(Network(6), jnp.zeros(2))
-    x, y = jax.random.normal(KEY, (5, 2)), jnp.arange(5.0)
-    fit = models.fit(GOUCB().oracle, model, x, y, jnp.ones(5, bool), KEY)
-    distance = jnp.abs(fit.w - model.draw(jax.random.split(KEY, 1)[0]))
-    assert 0 < float(distance.max()) < 1e-6
+    model = flatten(Network(6), np.zeros(2))
+    x, y = jax.random.normal(KEY, (5, 2)), np.arange(5.0)
+    fit = FIT(GOUCB().oracle, model, x, y, np.ones(5, bool), KEY)
+    distance = np.abs(fit.w - jax.jit(model.draw)(jax.random.split(KEY, 1)[0]))
+    assert 0 < distance.max() < 1e-6
 
 
 def test_a_refined_fit_is_never_worse():
-    model = flatten(Network(3), jnp.zeros(2))
-    x, mask = jax.random.normal(KEY, (30, 2)), jnp.ones(30, bool)
-    y, w = jax.random.normal(jax.random.key(1), (30,)), model.draw(KEY)
-    losses = [models.mean_squared_error(model, w, x, y, mask)]
+    model = flatten(Network(3), np.zeros(2))
+    x, mask = jax.random.normal(KEY, (30, 2)), np.ones(30, bool)
+    y, w = jax.random.normal(jax.random.key(1), (30,)), jax.jit(model.draw)(KEY)
+    refine = jax.jit(partial(LM(steps=3).refine, model))
+    losses = [LOSS(model, w, x, y, mask)]
     for _ in range(4):
-        w, loss = LM(steps=3).refine(model, w, x, y, mask)
+        w, loss = refine(w, x, y, mask)
         losses.append(loss)
     assert (np.diff(losses) <= 0).all() and losses[-1] < losses[0]
 
@@ -150,9 +162,10 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     past_rounds, end = rounds(optimizer)
     model = flat_model(optimizer)
     g, targets, u2 = [], [], []
+    x, y = np.asarray(end.history.x), np.asarray(end.history.y)
     value_and_gradient = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(past_rounds[1:], 3):
-        value, gradient = value_and_gradient(state.centre, end.history.x[i])
+        value, gradient = value_and_gradient(state.centre, x[i])
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
         w = np.linalg.solve(sigma, LAM * np.asarray(end.w0) + rows.T @ np.array(targets))
@@ -160,34 +173,44 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
         gradient = np.asarray(gradient)
         u2.append(gradient @ np.linalg.solve(sigma, gradient))
         g.append(gradient)
-        targets.append(gradient @ w + float(end.history.y[i] - value))
-    np.testing.assert_allclose(end.gradients[3:], g, rtol=1e-9, atol=1e-10)
-    assert not np.asarray(end.gradients[:3]).any()
-    sigma = balls.ellipsoid(end.gradients, LAM)
+        targets.append(gradient @ w + y[i] - float(value))
+    gradients = np.asarray(end.gradients)
+    np.testing.assert_allclose(gradients[3:], g, rtol=1e-9, atol=1e-10)
+    assert not gradients[:3].any()
+    sigma = ELLIPSOID(gradients, LAM)
     logdet, max_square = float(sigma.logdet), max(r @ r for r in g)
     assert logdet == pytest.approx(np.log1p(u2).sum(), rel=1e-9)
     assert logdet <= model.size * np.log1p(len(g) * max_square / (model.size * LAM))
-    assert sum(r @ np.asarray(sigma.solve(jnp.asarray(r)).v) for r in g) <= logdet
+    assert sum(r @ np.asarray(SOLVE(sigma, r)) for r in g) <= logdet
     c = max_square / LAM
     assert sum(u2) <= c / np.log1p(c) * logdet
 
 
 def test_scaling_is_inverted():
     _, last = rounds(OPTIMIZERS["local_eq5"])
-    scaling, past = last.scaling, last.history
-    np.testing.assert_allclose(scaling.points(scaling.inputs(past.x)), past.x, atol=1e-14)
-    np.testing.assert_allclose(scaling.rewards(scaling.values(past.y)), past.y, rtol=1e-12)
-    np.testing.assert_allclose(scaling.inputs(PROBLEM.domain.lower), -np.ones(3))
-    values = scaling.values(past.y[:3])
+    past = last.history
+
+    @jax.jit
+    def scaled_and_back(scaling, x, y):
+        z, v = scaling.inputs(x), scaling.values(y)
+        return scaling.points(z), scaling.rewards(v), scaling.inputs(PROBLEM.domain.lower), v
+
+    points, rewards, corner, values = scaled_and_back(last.scaling, past.x, past.y)
+    np.testing.assert_allclose(points, past.x, atol=1e-14)
+    np.testing.assert_allclose(rewards, past.y, rtol=1e-12)
+    np.testing.assert_allclose(corner, -np.ones(3))
+    values = np.asarray(values)[:3]
     np.testing.assert_allclose([values.mean(), values.std()], [0, 1], atol=1e-12)
+
+
+@jax.tree_util.Partial
+def often_failing(x, key):
+    return jnp.where(x[0] > 0, jnp.where(x[1] > 0, jnp.nan, jnp.inf), PROBLEM(x, key))
 
 
 @each
 def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
-    def objective(x, key):
-        return jnp.where(x[0] > 0, jnp.where(x[1] > 0, jnp.nan, jnp.inf), PROBLEM(x, key))
-
-    past_rounds, state = rounds(OPTIMIZERS[name], objective)
+    past_rounds, state = rounds(OPTIMIZERS[name], often_failing)
     past, failed = state.history, ~np.asarray(state.history.ok)
     assert failed[:3].any() and not failed.all() and int(past.count) == HORIZON
     assert np.isfinite(state.centre).all() and np.isfinite(past.x).all()
@@ -213,25 +236,29 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_is_optimistic(name):
     optimizer = OPTIMIZERS[name]
     past_rounds, _ = rounds(optimizer)
     model = flat_model(optimizer)
-    assert np.isnan(float(past_rounds[0][1].proposal.beta))
-    for state, query, info in past_rounds[1:]:
-        proposal, best = query.proposal, history.best(state.history)[0]
-        assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
+    lower, upper = np.asarray(PROBLEM.domain.lower), np.asarray(PROBLEM.domain.upper)
+
+    @jax.jit
+    def value_at_best(state):
+        best = history.best(state.history)[0]
         if isinstance(optimizer, LocalGOUCB):
             scaling = state.scaling
-            value = scaling.rewards(model.value(state.centre, scaling.inputs(best)))
-        else:
-            value = model.value(state.centre, best)
-        assert float(proposal.acquisition) >= float(value)
-        assert (query.x[0] >= PROBLEM.domain.lower).all()
-        assert (query.x[0] <= PROBLEM.domain.upper).all()
+            return scaling.rewards(model.value(state.centre, scaling.inputs(best)))
+        return model.value(state.centre, best)
+
+    assert np.isnan(float(past_rounds[0][1].proposal.beta))
+    for state, query, info in past_rounds[1:]:
+        proposal, x = query.proposal, np.asarray(query.x)[0]
+        assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
+        assert float(proposal.acquisition) >= float(value_at_best(state))
+        assert (x >= lower).all() and (x <= upper).all()
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
 def test_reach_limits_the_distance_to_the_best_point():
     for state, query, _ in rounds(LocalGOUCB(**EQ5, reach=0.05))[0][1:]:
-        distance = jnp.abs(query.x[0] - history.best(state.history)[0]).max()
-        assert float(distance) <= 0.05 * 10 + 1e-12  # the sides of the box are 10
+        distance = np.abs(np.asarray(query.x)[0] - BEST(state.history)[0]).max()
+        assert distance <= 0.05 * 10 + 1e-12  # the sides of the box are 10
 
 
 def test_displacements_to_the_surface_are_the_steepest_ones():
@@ -239,34 +266,35 @@ def test_displacements_to_the_surface_are_the_steepest_ones():
     optimizer = OPTIMIZERS["local_eq5"]
     model = flat_model(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
-    ball = optimizer.ball(state)
-    sigma = ball.sigma.regularization * jnp.eye(model.size) + state.gradients.T @ state.gradients
-    normals = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
-    for gradient in [*normals, *state.gradients[:2]]:
-        solution = jnp.linalg.solve(sigma, gradient)
-        v = jnp.sqrt(ball.beta / (gradient @ solution)) * solution
-        step = ball.to_surface(gradient)
-        for actual, expected in ((step.v, v), (step.image, ball.sigma.rows @ step.v)):
-            atol = 1e-10 * float(abs(actual).max())
+    ball, gradients = BALL(optimizer, state), np.asarray(state.gradients)
+    lam, beta = float(ball.sigma.regularization), float(ball.beta)
+    sigma, rows = lam * np.eye(model.size) + gradients.T @ gradients, np.asarray(ball.sigma.rows)
+    normals = np.asarray(jax.random.normal(KEY, (3, model.size))) * [[1e-9], [1.0], [1e9]]
+    for gradient in [*normals, *gradients[:2]]:
+        solution = np.linalg.solve(sigma, gradient)
+        v = np.sqrt(beta / (gradient @ solution)) * solution
+        step = jax.tree.map(np.asarray, TO_SURFACE(ball, gradient))
+        for actual, expected in ((step.v, v), (step.image, rows @ step.v)):
+            atol = 1e-10 * abs(actual).max()
             np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=atol)
         for length in (0.5, 3.0):
             for image in (None, length * step.image):
-                excess = float(ball.excess(length * step.v, image))
+                excess = float(EXCESS(ball, length * step.v, image))
                 assert excess == pytest.approx(max(length, 1), rel=1e-9)
-    zero_step = ball.to_surface(jnp.zeros(model.size))
+    zero_step = TO_SURFACE(ball, np.zeros(model.size))
     assert not np.asarray(zero_step.v).any() and not np.asarray(zero_step.image).any()
     # where the squares of a gradient underflow, the step is short and never leaves the ball
     for magnitude in (1e-150, 1e-155, 1e-160, 1e-170, 1e-300):
-        step = ball.to_surface(magnitude * normals[1])
-        assert float(ball.sigma.squared_norm(step.v)) <= float(ball.beta) * (1 + 1e-9)
+        step = TO_SURFACE(ball, magnitude * normals[1])
+        assert float(SQUARED_NORM(ball, step.v)) <= beta * (1 + 1e-9)
 
 
 def test_a_ball_of_radius_zero_is_its_centre():
     optimizer = OPTIMIZERS["local_eq5"]
-    ball = optimizer.ball(rounds(optimizer)[0][-1][0]).replace(beta=jnp.zeros(()))
-    v = jnp.ones(len(ball.centre))
-    assert float(ball.excess(0 * v)) == 1 and not np.asarray(ball.to_surface(v).v).any()
-    assert float(jnp.abs(v / ball.excess(v)).max()) < 1e-300
+    ball = BALL(optimizer, rounds(optimizer)[0][-1][0]).replace(beta=np.zeros(()))
+    v = np.ones(len(ball.centre))
+    assert float(EXCESS(ball, 0 * v)) == 1 and not np.asarray(TO_SURFACE(ball, v).v).any()
+    assert np.abs(v / EXCESS(ball, v)).max() < 1e-300
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
@@ -316,22 +344,29 @@ def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
         return jnp.concatenate([jnp.sin(frequencies * x), jnp.cos(frequencies * x)])
 
     linear = Functions(lambda key, x: jnp.zeros(8, x.dtype), lambda w, x: w @ waves(x))
-    schedule = balls.OFUL(norm_bound=float(jnp.linalg.norm(truth)), noise_std=0.0)
+    schedule = balls.OFUL(norm_bound=float(np.linalg.norm(truth)), noise_std=0.0)
     lam, ascent = 0.1, BallAscent(starts=32, steps=100)
     options = dict(regularization=lam, initial=1, ascent=ascent, oracle=FIXED)
     optimizer = GOUCB(model=linear, schedule=schedule, **options)
-    grid = jnp.linspace(-2, 2, 4001)[:, None]
-    maximum = jax.vmap(partial(linear.apply, truth))(grid).max()
+    grid = np.linspace(-2, 2, 4001)[:, None]
+    maximum = jax.jit(lambda grid: jax.vmap(partial(linear.apply, truth))(grid).max())(grid)
     problem = boxes.BoxProblem(line, maximum, jnp.zeros(1), 0.0, partial(linear.apply, truth))
-    for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
-        ball, x = optimizer.ball(state), query.x[0]
-        assert float(ball.sigma.squared_norm(ball.centre - truth)) <= float(ball.beta) * (1 + 1e-9)
-        features = jax.vmap(waves)(grid)
+
+    @jax.jit
+    def bounds(state, x):
+        """(|w_t - w*|_Sigma^2, beta_t, the closed form, the regret at x, its bound)"""
+        ball, features = optimizer.ball(state), jax.vmap(waves)(grid)
         widths = jnp.sqrt(ball.beta) * jax.vmap(partial(inverse_norm, state, lam))(features)
         closed_form = (features @ ball.centre + widths).max()
-        assert float(query.proposal.acquisition) == pytest.approx(float(closed_form), abs=1e-4)
-        u = inverse_norm(state, lam, waves(x))
-        assert float(maximum - problem.value(x)) <= float(2 * jnp.sqrt(ball.beta) * u) + 1e-5
+        regret = maximum - problem.value(x)
+        bound = 2 * jnp.sqrt(ball.beta) * inverse_norm(state, lam, waves(x))
+        return ball.sigma.squared_norm(ball.centre - truth), ball.beta, closed_form, regret, bound
+
+    for state, query, _ in rounds(optimizer, problem, line)[0][1:]:
+        distance, beta, closed_form, regret, bound = map(float, bounds(state, query.x[0]))
+        assert distance <= beta * (1 + 1e-9)
+        assert float(query.proposal.acquisition) == pytest.approx(closed_form, abs=1e-4)
+        assert regret <= bound + 1e-5
 
 
 LINE = Box(jnp.array([-1.0]), jnp.array([1.0]))
@@ -360,14 +395,14 @@ def test_the_regret_is_bounded_if_the_truth_lies_in_the_ball(truth, w0, first_te
     C_h / lam, which bounds the regret. At a saddle, where the gradient is zero, the excess is above
     the first term."""
     lam, horizon = 2.0, 7
+    beta = 3 * lam * float(np.square(np.subtract(truth, w0)).sum())
     truth, w0 = jnp.array(truth), jnp.array(w0)
-    beta = 3 * lam * float(jnp.square(truth - w0).sum())
     schedule = jax.tree_util.Partial(lambda step: jnp.asarray(beta))
     options = dict(regularization=lam, initial=1, ascent=BallAscent(candidates=128), oracle=FIXED)
     hill_from_w0 = Functions(lambda key, x: w0, hill)
     optimizer = GOUCB(model=hill_from_w0, schedule=schedule, **options)
-    model, value = flat_model(optimizer, LINE), jax.vmap(partial(hill, truth))
-    maximum = float(value(jnp.linspace(-1, 1, 2001)[:, None]).max())
+    model, value = flat_model(optimizer, LINE), jax.jit(jax.vmap(partial(hill, truth)))
+    maximum = np.asarray(value(np.linspace(-1, 1, 2001)[:, None])).max()
 
     @jax.jit
     def play_round(state, key):

@@ -1,5 +1,7 @@
 """GO-UCB for a law of one's own: errors, fits, intervals, batches and pending points."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +27,9 @@ def plane(a, b, slope, level):
 
 PLANE = Parametric(plane, dict(slope=(-np.full(2, 8.0), 8.0, 0.0), level=(-4, 4, 1.0)))
 HALDANE = laws.haldane.model
+RATES = jax.jit(jax.vmap(HALDANE, (None, 0)))
+VECTORS = jax.jit(lambda model, z: jax.vmap(model.vector)(z), static_argnums=0)
+SIMILAR_FITS = jax.jit(law_fit.similar_fits, static_argnames=("law", "count", "steps"))
 
 
 def start(model, box=UNIT, horizon=6, **settings):
@@ -118,7 +123,7 @@ ERRORS = {
     "points": (lambda: ModelGOUCB(PLANE).posterior(start(PLANE), jnp.ones(2)), r"points \[q, 2\]"),
     "level": (lambda: ModelGOUCB(PLANE).parameters(start(PLANE), level=2), "level is a prob"),
     "pending": (
-        lambda: ModelGOUCB(PLANE).pend(start(PLANE), ModelGOUCB(PLANE).ask(start(PLANE), KEY)),
+        lambda: ModelGOUCB(PLANE).pend(start(PLANE), ASK(ModelGOUCB(PLANE), start(PLANE), KEY)),
         "1 points would be pending, max_pending is 0",
     ),
 }
@@ -176,8 +181,8 @@ def test_quantiles_are_those_of_student(dof):
 
 def test_the_fit_finds_the_truth_from_guesses_that_are_wrong():
     truth = dict(Vmax=3.0, Km=14.0, Ki=4.0)
-    x = jnp.linspace(0.5, 50, 12)[:, None]
-    y = jax.vmap(lambda point: HALDANE(truth, point))(x)
+    x = np.linspace(0.5, 50, 12)[:, None]
+    y = RATES(truth, x)
     optimizer = ModelGOUCB(HALDANE, fit_steps=30)
     estimates = PARAMETERS(optimizer, observed(optimizer, x, y, laws.haldane.domain))
     for name, value in truth.items():
@@ -188,8 +193,8 @@ def test_the_fit_finds_the_truth_from_guesses_that_are_wrong():
 
 def test_a_parameter_without_evaluations_of_its_effect_is_not_identified():
     """At S << Km the law is Vmax S / Km, and only the ratio is identified."""
-    x = jnp.linspace(0.001, 0.02, 8)[:, None]
-    y = jax.vmap(lambda point: HALDANE(dict(Vmax=10.0, Km=5.0, Ki=10.0), point))(x)
+    x = np.linspace(0.001, 0.02, 8)[:, None]
+    y = RATES(dict(Vmax=10.0, Km=5.0, Ki=10.0), x)
     optimizer = ModelGOUCB(HALDANE, noise_std=0.002, **QUICK)  # 5% of the largest value
     estimates = PARAMETERS(optimizer, observed(optimizer, x, y, laws.haldane.domain))
     identified = [name for name, e in estimates.items() if bool(e.identified)]
@@ -234,7 +239,7 @@ def test_draws_of_a_law_with_two_fits_are_near_both():
     x = np.array([[0.2, 0.3], [0.9, 0.8], [0.4, 0.9]])
     state = observed(ModelGOUCB(model, noise_std=0.05, **QUICK), x, (2 * x.sum(1)) ** 2)
     drawn = draws(model, state.fit, _values(state), count=64, steps=12)
-    p = np.asarray(jax.vmap(model.vector)(drawn))[:, 0]
+    p = np.asarray(VECTORS(model, drawn))[:, 0]
     np.testing.assert_allclose(np.abs(p), 2, atol=0.1)
     assert 10 < (p > 0).sum() < 54
 
@@ -246,8 +251,8 @@ def test_fits_of_similar_evidence_are_found(guess, signs):
     model = law(lambda a, b, p: (p * (a + b)) ** 2, p=(-4, 4, guess))
     x = np.array([[0.2, 0.3], [0.9, 0.8], [0.4, 0.9]])
     state = observed(ModelGOUCB(model, noise_std=0.05, **QUICK), x, (2 * x.sum(1)) ** 2)
-    fits = law_fit.similar_fits(model, state.fit, _values(state), KEY, 8, 30)
-    p = np.asarray(jax.vmap(model.vector)(fits))[:, 0]
+    fits = SIMILAR_FITS(model, state.fit, _values(state), KEY, count=8, steps=30)
+    p = np.asarray(VECTORS(model, fits))[:, 0]
     np.testing.assert_allclose(np.abs(p), 2, atol=0.1)
     assert set(np.sign(p)) == signs
 
@@ -293,15 +298,15 @@ def test_a_pending_point_reduces_the_deviation_of_draws():
     model = law(lambda a, b, p, q: jnp.tanh(p * a) + jnp.sin(q * b), p=(-20, 20, 1), q=(-9, 9, 1))
     x = np.array([[0.1, 0.2], [0.2, 0.1]])
     state = observed(ModelGOUCB(model, noise_std=0.1, **QUICK), x, np.array([0.3, 0.3]))
-    values, point = _values(state), jnp.array([0.2, 0.9])
-    pending = law_fit.Values(point[None], point[None], jnp.zeros(1), jnp.ones(1, bool))
-    expected = law_fit.expected(model, state.fit, values, pending)
-    before, after = (
-        jax.vmap(lambda z: model.apply(z, point))(
-            draws(model, state.fit, known, count=64, steps=12)
-        ).std()
-        for known in (values, expected)
-    )
+
+    @jax.jit
+    def before_and_after(fit, values, point):
+        pending = law_fit.Values(point[None], point[None], jnp.zeros(1), jnp.ones(1, bool))
+        expected = law_fit.expected(model, fit, values, pending)
+        drawn = [draws(model, fit, known, count=64, steps=12) for known in (values, expected)]
+        return [jax.vmap(lambda z: model.apply(z, point))(z).std() for z in drawn]
+
+    before, after = before_and_after(state.fit, _values(state), np.array([0.2, 0.9]))
     assert float(after) < 0.5 * float(before)
 
 
@@ -312,16 +317,23 @@ def test_draws_whose_law_fails_count_nothing():
         lambda a, b, p, q: jnp.tanh(p * a) + b * jnp.sqrt(q), p=(-20, 20, 1), q=(-1, 1, 0.2)
     )
     optimizer = ModelGOUCB(model, draws=16, **QUICK)
-    state = optimizer.init(UNIT, KEY, horizon=3)
-    known, values = law_fit.posterior(model, state.fit, _values(state)), _values(state)
-    drawn = draws(model, state.fit, values, count=16, steps=15)
-    points = jax.random.uniform(KEY, (64, 2))
-    fails = jnp.isnan(jax.vmap(lambda z: model.apply(z, points[0]))(drawn))
-    assert 0 < int(fails.sum()) < 8
-    assert not bool(law_fit.is_nearly_linear(model, state.fit, drawn, points))
-    score = optimizer._score(known, UNIT, values, KEY)
-    found, derivative = jax.value_and_grad(score)(jnp.array([0.9, 0.5]))
-    assert bool(jnp.isfinite(found)) and bool(jnp.isfinite(derivative).all())
+
+    @jax.jit
+    def found(point):
+        """(the laws at another point, whether they are nearly linear, the score, its derivative)"""
+        state = optimizer.init(UNIT, KEY, horizon=3)
+        known, values = law_fit.posterior(model, state.fit, _values(state)), _values(state)
+        drawn = draws(model, state.fit, values, count=16, steps=15)
+        points = jax.random.uniform(KEY, (64, 2))
+        at_point = jax.vmap(lambda z: model.apply(z, points[0]))(drawn)
+        is_linear = law_fit.is_nearly_linear(model, state.fit, drawn, points)
+        score = optimizer._score(known, UNIT, values, KEY)
+        return at_point, is_linear, *jax.value_and_grad(score)(point)
+
+    at_point, is_linear, score, derivative = found(np.array([0.9, 0.5]))
+    assert 0 < np.isnan(at_point).sum() < 8
+    assert not bool(is_linear)
+    assert np.isfinite(score) and np.isfinite(derivative).all()
 
 
 def test_a_linear_law_is_scored_without_draws():
@@ -362,10 +374,10 @@ def test_points_of_a_batch_and_pending_points_reduce_the_variance():
     assert int(ASK(optimizer, told, KEY).size) == 2
 
 
+@partial(jax.jit, static_argnames=("model", "count", "steps"))
 def draws(model, fit, values, count, steps):
     """`law_fit.draws`, compiled as one program."""
-    compiled = jax.jit(lambda fit, values: law_fit.draws(model, fit, values, KEY, count, steps))
-    return compiled(fit, values)
+    return law_fit.draws(model, fit, values, KEY, count, steps)
 
 
 def _values(state):
@@ -380,30 +392,30 @@ def test_a_run_finds_the_maximum_of_its_law():
     problem = laws.haldane.problem(KEY)
     optimizer = ModelGOUCB(HALDANE)
     runs = loops.run(optimizer, problem, jax.random.split(KEY, 4), 14)
-    regret = (problem.maximum - runs.trace.value) / (problem.maximum - problem.mean)
-    assert float(regret[:, 8:].mean()) < 0.05  # 1 is that of uniform points
-    assert float(runs.trace.info.noise_std[:, -1].mean() / problem.noise_std) == pytest.approx(
-        1, abs=0.5
-    )
+    maximum, mean = float(problem.maximum), float(problem.mean)
+    regret = (maximum - np.asarray(runs.trace.value)) / (maximum - mean)
+    assert regret[:, 8:].mean() < 0.05  # 1 is that of uniform points
+    noise_std = np.asarray(runs.trace.info.noise_std)[:, -1].mean()
+    assert noise_std / float(problem.noise_std) == pytest.approx(1, abs=0.5)
 
 
 def test_data_count_as_evaluations_and_replace_the_uniform_points():
     problem = laws.haldane.problem(KEY)
-    x = jnp.linspace(1.0, 45, 6)[:, None]
-    y = jax.vmap(problem.value)(x)
+    x = np.linspace(1.0, 45, 6)[:, None]
+    values = jax.jit(jax.vmap(problem.value))
+    y = values(x)
     optimizer = ModelGOUCB(HALDANE, **QUICK, initial=4)
     state = optimizer.init(problem.domain, KEY, horizon=3, data=(x, y))
     assert state.history.capacity == 9 and int(state.history.count) == 6
     query = ASK(optimizer, state, KEY)
     assert int(query.size) == 1
-    regret = problem.maximum - problem.value(query.x[0])
-    assert float(regret) < 0.1 * float(problem.maximum - problem.mean)
+    maximum, mean = float(problem.maximum), float(problem.mean)
+    assert maximum - float(values(query.x)[0]) < 0.1 * (maximum - mean)
 
 
 def test_without_uniform_points_the_guess_chooses_the_first_point():
-    guess = {name: jnp.asarray(value) for name, value in HALDANE.guess.items()}
-    x = jnp.linspace(0, 50, 501)
-    best = x[jnp.argmax(jax.vmap(lambda s: HALDANE(guess, s[None]))(x))]
+    x = np.linspace(0, 50, 501)
+    best = x[np.argmax(RATES(HALDANE.guess, x[:, None]))]
     optimizer = ModelGOUCB(HALDANE, initial=0, width=0.0)
     state = optimizer.init(laws.haldane.domain, KEY, horizon=3)
     assert float(ASK(optimizer, state, KEY).x[0, 0]) == pytest.approx(float(best), abs=0.1)
@@ -419,11 +431,11 @@ def test_the_other_forms_take_a_law_too(optimizer):
 
 
 def test_a_missing_term_is_noticed_and_no_term_is_not():
-    x = jnp.linspace(0.5, 50, 24)[:, None]
+    x = np.linspace(0.5, 50, 24)[:, None]
     random = np.random.default_rng(1).standard_normal(24)
     saturating = law(lambda S, Vmax, Km: Vmax * S / (Km + S), Vmax=(1, 100, 10), Km=(0.5, 50, 5))
-    truth = jax.vmap(lambda p: HALDANE(dict(Vmax=10.0, Km=5.0, Ki=10.0), p))(x)
-    y = truth + 0.05 * jnp.asarray(random)
+    truth = np.asarray(RATES(dict(Vmax=10.0, Km=5.0, Ki=10.0), x))
+    y = truth + 0.05 * random
     box = laws.haldane.domain
     right, wrong = (ModelGOUCB(model, **QUICK) for model in (HALDANE, saturating))
     assert right.describes(observed(right, x, y, box))
@@ -435,8 +447,7 @@ def test_a_missing_term_is_noticed_and_no_term_is_not():
     # the Gaussian process of the residuals follows the values, and the law alone does not
     alone = wrong.replace(discrepancy="ignore")
     errors = [
-        float(jnp.abs(o.posterior(observed(o, x, y, box), x)[0] - truth).max())
-        for o in (wrong, alone)
+        np.abs(o.posterior(observed(o, x, y, box), x)[0] - truth).max() for o in (wrong, alone)
     ]
     assert errors[0] < 0.2 * errors[1]
 
@@ -445,8 +456,8 @@ def test_a_process_is_added_before_the_warning():
     """Five evaluations of a rate that falls, where the law only saturates, speak for a process
     without being clear evidence."""
     model = law(lambda S, Vmax, Km: Vmax * S / (Km + S), Vmax=(1, 100, 10), Km=(0.5, 50, 5))
-    x = jnp.array([2.0, 8.0, 20.0, 48.0, 35.0])[:, None]
-    y = jax.vmap(lambda point: HALDANE(dict(Vmax=25.0, Km=12.0, Ki=6.0), point))(x)
+    x = np.array([2.0, 8.0, 20.0, 48.0, 35.0])[:, None]
+    y = RATES(dict(Vmax=25.0, Km=12.0, Ki=6.0), x)
     optimizer = ModelGOUCB(model, **QUICK)
     state = observed(optimizer, x, y, laws.haldane.domain)
     found = state.fit.discrepancy

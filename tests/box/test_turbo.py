@@ -16,11 +16,15 @@ from jsketch.problems import boxes
 
 KEY = jax.random.key(0)
 SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
+SOBOL = jax.jit(sobol, static_argnames=("count", "d", "dtype"))
+STANDARDIZED = jax.jit(regression.standardized)
+CANDIDATES = jax.jit(trust_regions.candidates, static_argnames="count")
+VALUES = jax.jit(jax.vmap(boxes.branin().value))
 
 
 def test_sobol_points_are_evenly_spread_and_random():
     points, other_points = (
-        np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1)
+        np.asarray(SOBOL(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1)
     )
     assert points.min() >= 0 and points.max() < 1 and (points != other_points).any()
     # each of the 64 intervals of every input has one point
@@ -31,37 +35,36 @@ def test_sobol_points_are_evenly_spread_and_random():
     assert qmc.discrepancy(points) < 2 * sobol_discrepancy < 0.5 * uniform_discrepancy
     # Each point is uniform: the mean of one coordinate of the third, over 4,000 keys, is within 5
     # standard errors of 1/2.
-    draw = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])
-    coordinates = draw(jax.random.split(KEY, 4000))
-    assert float(coordinates.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
+    draw = jax.jit(jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1]))
+    coordinates = np.asarray(draw(jax.random.split(KEY, 4000)))
+    assert coordinates.mean() == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
 
 
 def data_with_centre(d):
     """Data of 9 of 12 slots. The best observation is at 0.6 in every input; slot 11 is not used."""
-    u = jnp.asarray(np.random.default_rng(0).uniform(size=(12, d))).at[4].set(0.6)
-    y = jnp.zeros(12).at[4].set(1.0).at[11].set(5.0)
-    return regression.standardized(u, y, jnp.arange(12) < 9)
+    u, y = np.random.default_rng(0).uniform(size=(12, d)), np.zeros(12)
+    u[4], y[4], y[11] = 0.6, 1.0, 5.0
+    return STANDARDIZED(u, y, np.arange(12) < 9)
 
 
 def test_candidates_fill_the_box_around_the_best_observation():
-    lengthscale = np.array([0.2, 0.4, 0.8])
-    data, scales = data_with_centre(3), jnp.asarray(lengthscale)
-    u = np.asarray(trust_regions.candidates(data, data.mask, scales, jnp.array(0.3), KEY, 512))
+    data, lengthscale = data_with_centre(3), np.array([0.2, 0.4, 0.8])
+    u = np.asarray(CANDIDATES(data, data.mask, lengthscale, np.array(0.3), KEY, 512))
     sides = 0.3 * lengthscale / np.exp(np.log(lengthscale).mean())
     assert np.prod(sides) == pytest.approx(0.3**3)
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
     assert (u != 0.6).all()  # candidates change all of so few inputs
     # a region that is larger than the cube
-    u = trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
+    u = np.asarray(CANDIDATES(data, data.mask, lengthscale, np.array(1.6), KEY, 512))
     assert u.min() >= 0 and u.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
     """Of 100 inputs, each is changed by a fraction of 2,000 candidates that is within 5 standard
     errors of 0.2. A correct implementation fails with probability 6e-5."""
-    data, scales, length = data_with_centre(100), jnp.full(100, 0.5), jnp.array(0.4)
-    u = trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)
+    data, scales, length = data_with_centre(100), np.full(100, 0.5), np.array(0.4)
+    u = CANDIDATES(data, data.mask, scales, length, KEY, 2000)
     differs = np.asarray(u) != 0.6
     error = (0.2 * 0.8 / 2000) ** 0.5
     np.testing.assert_allclose(differs.mean(0), 0.2, atol=5 * error)
@@ -70,13 +73,13 @@ def test_candidates_change_about_twenty_inputs_and_at_least_one():
 
 def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
     """The region has slots 5 to 7. A slot that succeeds is the centre, whatever its value is."""
-    data, scales, length = data_with_centre(2), jnp.array([0.5, 0.5]), jnp.array(0.1)
-    members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
+    data, scales, length = data_with_centre(2), np.array([0.5, 0.5]), np.array(0.1)
+    members = (np.arange(12) >= 5) & (np.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
-        ok = jnp.zeros(12, bool) if succeeded is None else jnp.arange(12) == succeeded
-        region_data = regression.standardized(data.u, -jnp.ones(12), ok)
-        u = np.asarray(trust_regions.candidates(region_data, members, scales, length, KEY, 64))
-        assert (np.abs(u - np.asarray(data.u[centre])) <= 0.05 + 1e-12).all()
+        ok = np.zeros(12, bool) if succeeded is None else np.arange(12) == succeeded
+        region_data = STANDARDIZED(data.u, -np.ones(12), ok)
+        u = np.asarray(CANDIDATES(region_data, members, scales, length, KEY, 64))
+        assert (np.abs(u - np.asarray(data.u)[centre]) <= 0.05 + 1e-12).all()
 
 
 def matern(x, y, scales, outputscale):
@@ -122,7 +125,7 @@ def outlier_data(n, capacity):
     # the used slots are spread over all slots
     mask = np.arange(capacity) < 2
     mask[random.choice(np.arange(2, capacity), n - 2, replace=False)] = True
-    data = local_gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.asarray(mask))
+    data = jax.jit(local_gp.standardized)(u, y, mask)
     return data, u[mask], y[mask]
 
 
@@ -194,8 +197,8 @@ class Counters:
 def test_regions_have_the_lengths_of_the_papers_counters(d, batch):
     random = np.random.default_rng(d)
     counters = Counters(d, batch)
-    zero, points = jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d))
-    regions = trust_regions.new_regions(zero[None], zero, points, BOUNDS)
+    zero, points = np.zeros((), np.int32), np.zeros((1, 5, d))
+    regions = jax.jit(trust_regions.new_regions)(zero[None], zero, points, BOUNDS)
     best, lengths = -np.inf, []
     after_round = jax.jit(trust_regions.after_round)
     for step in range(150):
@@ -205,7 +208,7 @@ def test_regions_have_the_lengths_of_the_papers_counters(d, batch):
         values = reference + random.choice([-1.0, 5e-4 * abs(reference)], size=batch)
         values[0] = reference + 1.0 if success else values[0]
         regions = after_round(
-            regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32)
+            regions, np.array([best]), np.array([values.max()]), np.array([batch], np.int32)
         )
         restarts_now = counters.tell(list(values))
         best = max(best, values.max())
@@ -224,13 +227,13 @@ def test_runs_have_the_regions_of_the_papers_counters():
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)
-    ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
+    ask, tell, to_unit = jax.jit(turbo.ask), jax.jit(turbo.tell), jax.jit(history.to_unit)
     counters, x, y, n_initial_left, restarts = Counters(2, 3), [], [], 6, 0
     while int(state.history.count) < 60:
         query = ask(state, jax.random.fold_in(KEY, len(x)))
         count = int(query.size)
-        points = np.asarray(history.to_unit(state.box, query.x[:count]))
-        values = jax.vmap(problem.value)(query.x)
+        points = np.asarray(to_unit(state.box, query.x))[:count]
+        values = np.asarray(VALUES(query.x))
         if n_initial_left:
             # the first design is one query, and later designs are batches of 3
             assert count == min(n_initial_left, 6 if restarts == 0 else 3)
@@ -239,7 +242,7 @@ def test_runs_have_the_regions_of_the_papers_counters():
             half_sides = counters.length / 2 * scales / np.sqrt(scales.prod())
             assert (np.abs(points - x[np.argmax(y)]) <= half_sides + 1e-12).all()
         state, info = tell(state, query, values, KEY)
-        x, y = [*x, *points], [*y, *np.asarray(values[:count])]
+        x, y = [*x, *points], [*y, *values[:count]]
         if n_initial_left:
             n_initial_left -= count
             counters.best = max(y)
@@ -261,7 +264,7 @@ def test_several_regions_share_the_initial_points_and_the_evaluations():
         query = ask(state, jax.random.fold_in(KEY, t))
         regions, points = (np.asarray(a)[np.asarray(query.mask)] for a in (query.region, query.x))
         assert len(np.unique(points, axis=0)) == len(points)
-        state, _ = tell(state, query, jax.vmap(problem.value)(query.x), KEY)
+        state, _ = tell(state, query, VALUES(query.x), KEY)
         owners = np.asarray(state.owner)[: int(state.history.count)]
         np.testing.assert_array_equal(owners[-len(regions) :], regions)
 

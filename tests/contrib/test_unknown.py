@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import KEY, PROBLEMS, TELL, Problem
+from small_problems import GROW, KEY, PROBLEMS, TELL, Problem
 
 from jsketch import Arms, Query, kernels, loops, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, widths
@@ -30,6 +30,8 @@ COMMON = dict(kernel=kernels.Gaussian(9.0), regularization=LAM, noise_std=XI, no
 EXACT = GPUCB(**COMMON, delta=DELTA, width=widths.mixture, capacity=A)
 SKETCH = BKB(**COMMON, delta=DELTA, width=widths.certified_mixture, capacity=A, qbar=3.0)
 LOWER_BOUND = jax.jit(norms.norm_lower_bound)
+DOUBLE_UNTIL = jax.jit(norms.double_until)
+CHOOSE = jax.jit(lambda bandit, state, arms: bandit.choose_candidate(state, arms))
 LIKELIHOOD = jax.jit(norms.log_likelihood_bound)
 BANDIT = LengthscaleBalancing(EXACT.replace(width=widths.Bayesian(0.1)), SCALES, delta=0.999)
 
@@ -58,8 +60,8 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         band = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
-        chosen, query, new, _ = play_round(bandit, state, jnp.asarray(F + NOISE[t]))
-        arm = int(query.index[0])
+        chosen, query, new, _ = play_round(bandit, state, F + NOISE[t])
+        arm = int(np.asarray(query.index)[0])
         assert int(chosen) == g
         assert t == 0 or (mean + band)[arm] >= (mean + band).max() - 1e-8
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
@@ -76,12 +78,15 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         state = new
     assert active.any() and not active.all()
     # the state of a candidate that is ruled out has no effect, even if it is NaN
-    learners = jax.tree.map(
-        lambda x: x.at[~active].set(np.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x,
-        state.learners,
-    )
-    with_nan = state.replace(learners=learners)
-    results = [play_round(bandit, s, jnp.asarray(F)) for s in (state, with_nan)]
+
+    def broken(x):
+        is_active = active.reshape(-1, *[1] * (x.ndim - 1))
+        return np.where(is_active, x, np.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    with_nan = state.replace(learners=jax.tree.map(broken, state.learners))
+    results = [
+        jax.tree.map(np.asarray, play_round(bandit, s, np.asarray(F))) for s in (state, with_nan)
+    ]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
 
@@ -114,8 +119,8 @@ def random_rounds(bandit, n_rounds=8):
     state = bandit.init(DOMAIN, KEY)
     arms = np.random.default_rng(3).integers(0, A, n_rounds)
     for t, arm in enumerate(arms):
-        query = Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool))
-        y, key = jnp.array([F[arm] + NOISE[t]]), jax.random.fold_in(KEY, t)
+        query = Query(np.array([arm], np.int32), np.ones(1, bool))
+        y, key = np.array([F[arm] + NOISE[t]]), jax.random.fold_in(KEY, t)
         state, _ = TELL(bandit, state, DOMAIN, query, y, key)
     return state
 
@@ -128,15 +133,16 @@ def test_learners_are_bkb_at_each_lengthscale():
     for g, (scale, bound) in enumerate(zip(SCALES, BOUNDS, strict=True)):
         learner = SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound)
         single, learners = random_rounds(learner), state.learners
-        posterior, expected = learners.posterior, single.posterior
-        np.testing.assert_array_equal(learners.inducing[g], single.inducing)
-        np.testing.assert_allclose(posterior.mean[g], expected.mean, atol=1e-8)
-        np.testing.assert_allclose(posterior.variance[g], expected.variance, atol=1e-8 / LAM)
-        likelihoods.append(float(norms.log_likelihood_bound(learner, single, DOMAIN)))
+        expected, inducing = single.posterior, np.asarray(learners.inducing)
+        mean, variance = map(np.asarray, (learners.posterior.mean, learners.posterior.variance))
+        np.testing.assert_array_equal(inducing[g], single.inducing)
+        np.testing.assert_allclose(mean[g], expected.mean, atol=1e-8)
+        np.testing.assert_allclose(variance[g], expected.variance, atol=1e-8 / LAM)
+        likelihoods.append(float(LIKELIHOOD(learner, single, DOMAIN)))
     likely = bandit.replace(rule="evidence")
-    assert int(likely.choose_candidate(state, DOMAIN)) == np.argmax(likelihoods) > 0
-    without_best = state.replace(ruled_out=jnp.arange(3) == np.argmax(likelihoods))
-    assert int(likely.choose_candidate(without_best, DOMAIN)) == np.argsort(likelihoods)[-2]
+    assert int(CHOOSE(likely, state, DOMAIN)) == np.argmax(likelihoods) > 0
+    without_best = state.replace(ruled_out=np.arange(3) == np.argmax(likelihoods))
+    assert int(CHOOSE(likely, without_best, DOMAIN)) == np.argsort(likelihoods)[-2]
 
 
 def test_norm_bounds_and_the_order_of_regret_match_their_formulas():
@@ -164,14 +170,14 @@ def test_candidates_that_are_ruled_out_never_choose():
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
     arms = Arms(jnp.asarray(x))
     state = bandit.init(arms, KEY)
-    state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
-    states = [state.replace(ruled_out=jnp.arange(3) < g) for g in range(3)]
-    chosen = [int(bandit.choose_candidate(state, arms)) for state in states]
+    state = state.replace(pulls=np.array([9.0, 9.0, 9.0]))
+    states = [state.replace(ruled_out=np.arange(3) < g) for g in range(3)]
+    chosen = [int(CHOOSE(bandit, state, arms)) for state in states]
     assert chosen == [0, 1, 2]
     # B sqrt(gamma_n) overflows: it is e^91 times as large for candidate 1, and grows as (log n)^250
     for pulls, candidate in ((20.0, 0), (40.0, 1)):
-        later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
-        assert int(bandit.choose_candidate(later, arms)) == candidate
+        later = state.replace(pulls=np.array([pulls, 9.0, 9.0]))
+        assert int(CHOOSE(bandit, later, arms)) == candidate
     active = jnp.array([False, True, True])
     for value in (jnp.inf, jnp.nan, -jnp.inf):
         assert int(balancing.argmin_active(active, jnp.full(3, value))) == 1
@@ -269,14 +275,14 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     step = jax.jit(lambda state, y: _doubling_step(bandit, base, state, y))
     bounds = [0.1]
     for t in range(T):
-        state, is_bkb = step(state, jnp.asarray(F + NOISE[t]))
+        state, is_bkb = step(state, F + NOISE[t])
         assert bool(is_bkb)
         bounds.append(float(state.norm_bound))
     # a stale posterior gives no bound, until `grow` completes it
     lower_bound = float(LOWER_BOUND(base, state, DOMAIN))
     stale = state.replace(due=jnp.ones_like(state.due), norm_bound=jnp.asarray(0.1))
     assert float(LOWER_BOUND(base, stale, DOMAIN)) == 0 < 0.1 < lower_bound
-    assert float(bandit.grow(stale, DOMAIN, A).norm_bound) >= lower_bound
+    assert float(GROW(bandit, stale, DOMAIN, A).norm_bound) >= lower_bound
     # a warm start from the same evaluations
     data = Evaluations(state.counts, state.sums)
     start = jax.jit(bandit.init)(DOMAIN, KEY, data=data)
@@ -286,9 +292,8 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     assert (np.diff(doublings) >= 0).all() and doublings[-1] >= 1 and bounds[-1] <= 2 * norm
     np.testing.assert_array_equal(doublings, np.round(doublings))
-    assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.3))) == 0.4
-    assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.1))) == 0.1
-    assert float(norms.double_until(jnp.asarray(0.0), jnp.asarray(0.1))) == 0.0
+    for bound, least, expected in ((0.1, 0.3, 0.4), (0.1, 0.1, 0.1), (0.0, 0.1, 0.0)):
+        assert float(DOUBLE_UNTIL(np.asarray(bound), np.asarray(least))) == expected
 
 
 def _doubling_step(bandit, base, state, y):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_problems import GRAM
 
 from jsketch import kernels, numerics
 
@@ -18,12 +19,10 @@ def test_the_inverse_root_of_near_duplicates_has_exact_residuals(size):
     points = np.concatenate([originals, originals + 1e-7 * random.standard_normal(originals.shape)])
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
-    gram = np.asarray(kernel.gram(points, points))
-    order, rank, root, factor = map(
-        np.asarray, INVERSE_ROOT(jnp.asarray(gram), jnp.ones(size, bool))
-    )
+    gram = np.asarray(GRAM(kernel, points, points))
+    order, rank, root, factor = map(np.asarray, INVERSE_ROOT(gram, np.ones(size, bool)))
     np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-14 * size)
-    k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
+    k = np.asarray(GRAM(kernel, arms, points))
     residual = 1 - np.square(k @ root).sum(1)
     # k(x,x) - |z(x)|^2 by an eigendecomposition without eigenvalues below m eps
     values, vectors = np.linalg.eigh(gram)
@@ -45,22 +44,23 @@ def test_the_inverse_root_of_near_duplicates_has_exact_residuals(size):
 def test_padding_has_no_effect(capacity):
     points = np.random.default_rng(0).uniform(0, 1, (30, 2))
     kernel = kernels.Gaussian(0.3)
-    x = jnp.asarray(np.resize(points, (capacity, 2)))
-    mask = jnp.arange(capacity) < 30
-    padded = INVERSE_ROOT(kernel.gram(x, x), mask)
-    unpadded = INVERSE_ROOT(kernel.gram(x[:30], x[:30]), mask[:30])
+    x = np.resize(points, (capacity, 2))
+    gram, mask = np.asarray(GRAM(kernel, points, points)), np.arange(capacity) < 30
+    padded, unpadded = (
+        jax.tree.map(np.asarray, INVERSE_ROOT(k, used))
+        for k, used in ((GRAM(kernel, x, x), mask), (gram, mask[:30]))
+    )
     assert int(padded.rank) == int(unpadded.rank)
     np.testing.assert_array_equal(padded.order[:30], unpadded.order)
     np.testing.assert_allclose(padded.root[:30, :30], unpadded.root, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(padded.root[30:], 0)
     np.testing.assert_array_equal(padded.root[:, 30:], 0)
-    gram = np.asarray(kernel.gram(x[:30], x[:30]))
     np.testing.assert_allclose(padded.factor[:30] @ padded.factor[:30].T, gram, atol=1e-12)
 
 
 def test_matrices_of_rank_zero_have_the_root_zero():
     """An empty dictionary, and points whose kernel is zero, have rank zero."""
-    for gram, mask in ((jnp.eye(5), jnp.zeros(5, bool)), (jnp.zeros((5, 5)), jnp.ones(5, bool))):
+    for gram, mask in ((np.eye(5), np.zeros(5, bool)), (np.zeros((5, 5)), np.ones(5, bool))):
         result = INVERSE_ROOT(gram, mask)
         assert int(result.rank) == 0
         np.testing.assert_array_equal(result.root, 0)
@@ -68,17 +68,17 @@ def test_matrices_of_rank_zero_have_the_root_zero():
 
 @pytest.mark.float32
 def test_float32_roots_are_finite():
-    points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    kernel = kernels.Gaussian(2.0)
-    root = INVERSE_ROOT(kernel.gram(points, points), jnp.ones(40, bool)).root
-    assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
-    z = numerics.matmul(kernel.gram(points, points), root)
-    assert float(jnp.square(z).sum(1).max()) < 1.01
+    points = np.random.default_rng(0).uniform(0, 1, (40, 2)).astype(np.float32)
+    gram = GRAM(kernels.Gaussian(2.0), points, points)
+    root = INVERSE_ROOT(gram, np.ones(40, bool)).root
+    assert root.dtype == jnp.float32 and np.isfinite(root).all()
+    z = np.asarray(numerics.matmul(gram, root))
+    assert np.square(z).sum(1).max() < 1.01
 
 
 def test_the_largest_of_too_few_values_are_repeated():
-    values = jnp.full(9, -jnp.inf).at[4].set(1.0)
-    index, outside = numerics.largest(values, 3)
+    values = np.where(np.arange(9) == 4, 1.0, -np.inf)
+    index, outside = jax.jit(numerics.largest, static_argnums=1)(values, 3)
     assert 4 in np.asarray(index) and float(outside) == -np.inf
 
 
@@ -92,10 +92,10 @@ def test_one_after_another_leaks_no_tracer():
         return jax.lax.fori_loop(0, 3, lambda i, x: numerics.one_after_another(half, x, 0.5), x)
 
     with jax.checking_leaks():
-        result = jax.jit(jax.vmap(loop))(jnp.arange(4.0))
-    expected = jnp.arange(4.0)
+        result = jax.jit(jax.vmap(loop))(np.arange(4.0))
+    expected = np.arange(4.0)
     for _ in range(3):
-        expected = half(expected, 0.5)
+        expected = 0.5 * np.sin(expected)
     np.testing.assert_allclose(result, expected, rtol=1e-14)
 
 
@@ -113,7 +113,7 @@ def test_loops_over_runs_end_with_the_last_one():
         start = jnp.zeros((), jnp.int32), jnp.ones(())
         return numerics.while_any(goes_on, step, start)[1], numerics.trip_count(n)
 
-    counts = jnp.array([0, 3, 5], jnp.int32)
+    counts = np.array([0, 3, 5], np.int32)
     values, most = jax.jit(jax.vmap(doubled))(counts)
     np.testing.assert_array_equal(values, 2.0 ** np.array([0, 3, 5]))
     np.testing.assert_array_equal(most, 5)

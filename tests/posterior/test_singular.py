@@ -72,7 +72,8 @@ def test_an_indefinite_covariance_is_flagged():
 
 def test_the_shift_is_the_smallest_that_gives_a_root():
     matrix = np.diag([1.0, 1.0, -3e-7])
-    lower, shift = shifted_cholesky(jnp.asarray(matrix), 1e-9)
+    shifted = jax.jit(shifted_cholesky)
+    lower, shift = map(np.asarray, shifted(matrix, 1e-9))
     assert float(shift) == pytest.approx(1e-6)
     np.testing.assert_allclose(lower @ lower.T, matrix + 1e-6 * np.eye(3), atol=1e-15)
     for other, desired in (
@@ -80,7 +81,7 @@ def test_the_shift_is_the_smallest_that_gives_a_root():
         (np.zeros((3, 3)), 1e-9),
         (np.full((3, 3), np.nan), np.inf),
     ):
-        assert float(shifted_cholesky(jnp.asarray(other), 1e-9)[1]) == pytest.approx(desired)
+        assert float(shifted(other, 1e-9)[1]) == pytest.approx(desired)
 
 
 IMPRECISE = 1e-3  # the error, relative to the largest variance, of which `run` warns
@@ -141,7 +142,7 @@ def test_a_run_with_near_duplicates_warns():
     bandit = BKB(KERNEL, LAM, capacity=40, qbar=1e9)
     problem = problems.finite_arms(x, np.sin(x[:, 0]), 0.01)
     counts = np.where(np.arange(40) < 20, 1.0, 0.0)
-    state = bandit.init(problem.arms, KEY, data=Evaluations(counts, counts))
+    state = jax.jit(lambda: bandit.init(problem.arms, KEY, data=Evaluations(counts, counts)))()
     with pytest.warns(UserWarning, match="rounding may have changed variances by"):
         loops.run(bandit, problem, KEY, 1, states=[state])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -168,7 +169,7 @@ class GPBandit(struct.Settings):
     def gaussian_process(self, state: GPState) -> GaussianProcess:
         """The posterior of the objective in units of the box and of its values
         (`jsketch.posterior.of`)."""
-        return regression.on_box(self.posterior(state), state.box, state.history.x)
+        return _process(self, state)
 
     def score(self, posterior: Posterior) -> Score:
         """The acquisition function, from points u [q,d] of the unit cube to [q]."""
@@ -185,3 +186,8 @@ class GPBandit(struct.Settings):
             return acquisitions.log_expected_improvement(mean, variance, threshold)
 
         return score
+
+
+@jax.jit
+def _process(bandit: GPBandit, state: GPState) -> GaussianProcess:
+    return regression.on_box(bandit.posterior(state), state.box, state.history.x)
