@@ -106,12 +106,7 @@ def empty(box: Box, capacity: int, other_floats: int = 0) -> History:
     checks.positive_integer(horizon=capacity)
     floats = other_floats + int(capacity) * (box.lower.shape[0] + 2)
     checks.memory(floats, box.lower.dtype, horizon=capacity)
-    return _empty(int(capacity), box.lower)
-
-
-@partial(jax.jit, static_argnames="capacity")
-def _empty(capacity: int, like: Array) -> History:
-    x = jnp.zeros((capacity, len(like)), like.dtype)
+    x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -64,24 +63,19 @@ def prior(kernel: Kernel, features: Array, regularization: ArrayLike, capacity: 
     """The posterior without data."""
     dtype = features.dtype
     identity = jnp.eye(capacity, dtype=dtype)
-    variance = _prior_variance(kernel, features, regularization)
+    diag = kernel.diag(features)
     return Exact(
         basis=jnp.zeros((capacity, len(features)), dtype),
         inverse_root=identity,
         inner=identity,
         weights=jnp.zeros(capacity, dtype),
-        mean=jnp.zeros_like(variance),
-        variance=variance,
+        mean=jnp.zeros_like(diag),
+        variance=diag / regularization,
         logdet=jnp.zeros((), dtype),
         used=jnp.zeros((), jnp.int32),
         pulled=jnp.zeros(capacity, jnp.int32),
         repeats=jnp.zeros(capacity, dtype),
     )
-
-
-@jax.jit
-def _prior_variance(kernel: Kernel, features: Array, regularization: ArrayLike) -> Array:
-    return kernel.diag(features) / regularization
 
 
 def in_use(exact: Exact) -> Array:
