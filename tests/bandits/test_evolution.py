@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from small_problems import ROLLOUT
 
 from jsketch import loops, problems
 from jsketch.bandits import RegularizedEvolution, evolution
@@ -28,6 +29,7 @@ def test_neighbours_differ_in_one_position():
 def expected_arms(bandit, problem, key, horizon):
     """The picks of the rule, with the random draws of the algorithm."""
     roots, history = loops.rollouts.Roots(*jax.random.split(key, 4)), []
+    sample = jax.jit(problem.sample)
     for t in range(horizon):
         keys = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
         if t < bandit.population:
@@ -41,7 +43,7 @@ def expected_arms(bandit, problem, key, horizon):
             priorities = jax.random.uniform(keys[2], bandit.neighbours[parent].shape)
             pairs = zip(priorities.tolist(), bandit.neighbours[parent].tolist(), strict=True)
             arm = max(pair for pair in pairs if pair[1] >= 0)[1]
-        reward = problem.sample(jax.random.fold_in(roots.problem, t), jnp.asarray(arm, jnp.int32))
+        reward = sample(jax.random.fold_in(roots.problem, t), np.asarray(arm, np.int32))
         history.append((arm, float(reward)))
     return [arm for arm, _ in history]
 
@@ -49,19 +51,21 @@ def expected_arms(bandit, problem, key, horizon):
 def test_picks_are_those_of_the_rule_in_plain_python():
     table = NEIGHBOURS.copy()
     table[::2, 5:] = -1
-    bandit = RegularizedEvolution(jnp.asarray(table), population=12, sample=4)
-    arms = loops.rollout(bandit, small_problem(), KEY, 100).trace.arm
+    bandit = RegularizedEvolution(table, population=12, sample=4)
+    arms = ROLLOUT(bandit, small_problem(), KEY, 100).trace.arm
     np.testing.assert_array_equal(arms, expected_arms(bandit, small_problem(), KEY, 100))
 
 
 def test_mutations_are_uniform_and_ignore_padding():
     """Each of 3 neighbours has a third of 4,000 picks, within 4 standard errors. A correct
     implementation fails with probability 2e-4."""
-    table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
+    table = np.full((81, 6), -1)
+    table[:, [0, 2, 5]] = [4, 7, 9]
     bandit = RegularizedEvolution(table, population=2, sample=2)
     arms = small_problem().arms
     state = bandit.init(arms, KEY)
-    state = state.replace(count=jnp.asarray(2, jnp.int32))
-    picks = jax.vmap(lambda key: bandit.ask(state, arms, key).index[0])(jax.random.split(KEY, 4000))
+    state = state.replace(count=np.asarray(2, np.int32))
+    pick = jax.jit(jax.vmap(lambda key: bandit.ask(state, arms, key).index[0]))
+    picks = pick(jax.random.split(KEY, 4000))
     counts = np.bincount(picks, minlength=81)[[4, 7, 9]]
     assert counts.sum() == 4000 and (np.abs(counts - 4000 / 3) < 4 * np.sqrt(4000 * 2 / 9)).all()

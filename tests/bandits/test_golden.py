@@ -8,10 +8,11 @@ import json
 import os
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_problems import ASK, INIT, KEY
+from small_problems import ASK, GRAM, INIT, KEY, SCORES, WIDTH
 
 from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, BKB, Draw, widths
@@ -22,6 +23,9 @@ HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "golden"))
 # marked slow: each vector compiles programs for its shapes, and these are similar to other vectors
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
+
+
+FEATURES, EMBED = jax.jit(posterior.features), jax.jit(posterior.embed)
 
 
 def golden_files():
@@ -93,9 +97,9 @@ def test_posterior_and_bkb_are_those_of_the_authors(golden):
     close(state.posterior.variance, d["posterior_variance"], 1e-5)
     if "posterior_variance_60_digits" in d:
         close(state.posterior.variance, d["posterior_variance_60_digits"], 1e-5)
-    close(bandit.confidence_width(state, arms), d["beta_bkb"], 1e-6)
-    close(bandit.scores(state, arms), d["bkb_ucb"], 1e-6)
-    assert int(bandit.ask(state, arms, KEY).index[0]) == d["bkb_choice"]
+    close(WIDTH(bandit, state, arms), d["beta_bkb"], 1e-6)
+    close(SCORES(bandit, state, arms), d["bkb_ucb"], 1e-6)
+    assert np.asarray(ASK(bandit, state, arms, KEY).index)[0] == d["bkb_choice"]
     assert int(state.posterior.rank) == d["embedding_rank"]
     close(covariance(golden, state, np.arange(8)), d["posterior_covariance"], 1e-5)
 
@@ -103,13 +107,13 @@ def test_posterior_and_bkb_are_those_of_the_authors(golden):
 def features(golden, state):
     """(z(x), u(x)) of all arms."""
     arguments = state.posterior, golden.kernel, golden.arms.features
-    return (np.asarray(f(*arguments)) for f in (posterior.features, posterior.embed))
+    return (np.asarray(f(*arguments)) for f in (FEATURES, EMBED))
 
 
 def covariance(golden, state, rows):
     z, u = features(golden, state)
-    x = golden.arms.features
-    gram = np.asarray(golden.kernel.gram(x[rows], x))
+    x = np.asarray(golden.arms.features)
+    gram = np.asarray(GRAM(golden.kernel, x[rows], x))
     return (gram - z[rows] @ z.T) / golden.spec["lam"] + u[rows] @ u.T
 
 
@@ -140,14 +144,14 @@ def test_ratio_bounds_are_those_of_the_authors(golden):
 def test_widths_are_those_of_the_authors(golden, rule):
     d, state = golden.data, golden.state
     bandit = BBKB(**golden.common, ratio=golden.spec["ratio_threshold"], rule=rule)
-    before = jnp.asarray(d[f"{rule}_logdet_before"])
-    increment = jnp.log1p(state.posterior.variance[d[f"{rule}_batch"]]).sum()
+    before = np.asarray(d[f"{rule}_logdet_before"])
+    increment = np.log1p(np.asarray(state.posterior.variance)[d[f"{rule}_batch"]]).sum()
     close(before + increment, d[f"{rule}_logdet_after"], 1e-5)
     close(increment, d[f"{rule}_logdet_after"] - d[f"{rule}_logdet_before"], 1e-4)
     confidence = widths.Confidence(
         bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, bandit.ratio
     )
-    information = jnp.stack([before + increment, before + increment])
+    information = jnp.asarray([before + increment, before + increment])
     evidence = SketchedEvidence(bandit, state.replace(information=information), golden.arms)
     close(widths.bbkb_code(evidence, confidence), d[f"{rule}_beta_after"], 1e-6)
     # before the first batch the authors' width is BKB's

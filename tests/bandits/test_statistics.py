@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from rows import by_name
-from small_problems import INIT, KEY, TELL, rkhs_problem, states_at
+from small_problems import INIT, KEY, TELL, WIDTH, rkhs_problem, states_at
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
@@ -23,6 +23,12 @@ STOPS = (5, 20, HORIZON)
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
 
 
+UNSTACKED = jax.jit(
+    lambda states: [jax.tree.map(lambda leaf, i=i: leaf[:, i], states) for i in range(len(STOPS))]
+)
+WIDTHS = jax.jit(lambda bandit, states, arms: jax.vmap(bandit.confidence_width)(states, arms))
+
+
 def draw_problem(key):
     return rkhs_problem(key, KERNEL, 60, NOISE, NORM)
 
@@ -32,7 +38,7 @@ def problems_and_states(bandit):
     keys = jax.random.split(jax.random.key(11), SEEDS)
     problem, end, stacked = states_at(bandit, draw_problem, keys, STOPS)
     assert (np.asarray(end.result) == Result.RUNNING).all()
-    return problem, [jax.tree.map(lambda leaf, i=i: leaf[:, i], stacked) for i in range(len(STOPS))]
+    return problem, UNSTACKED(stacked)
 
 
 BATCH = dict(COMMON, max_batch=32)
@@ -60,8 +66,8 @@ def test_confidence_intervals_cover_the_mean_rewards(name):
     for variant in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
-            width = jax.vmap(variant.confidence_width)(state, problem.arms)
-            error = np.abs(np.asarray(state.posterior.mean - problem.mean_reward))
+            width = WIDTHS(variant, state, problem.arms)
+            error = np.abs(np.asarray(state.posterior.mean) - np.asarray(problem.mean_reward))
             deviation = np.sqrt(np.asarray(state.posterior.variance))
             failed |= (error > np.asarray(width)[:, None] * deviation + 1e-9).any(1)
         assert failed.sum() <= 14
@@ -95,7 +101,7 @@ def test_variances_are_accurate_to_a_factor_3_and_dictionaries_are_small(qbar):
     ratio = variance / exact_variance
     wrong = (ratio > 3) | (ratio < 1 / 3)
     assert wrong.any(1).sum() == 0 if qbar > 2 else wrong.mean() < 0.1
-    sizes, counts = np.asarray(state.inducing.sum(1)), np.asarray(state.counts)
+    sizes, counts = np.asarray(state.inducing).sum(1), np.asarray(state.counts)
     d_eff = (counts * exact_variance).sum(1)
     assert (sizes <= 81 * bandit.ratio * (1 + 1 / LAM) ** 2 * qbar * d_eff).all()
     if qbar == 2.0:
@@ -121,8 +127,8 @@ def test_thompson_samples_have_the_moments_of_the_posterior(name):
     if name == "exact":
         bandit = TS(**options)
         pulled = np.repeat(np.arange(24), counts.astype(int))
-        query = Query(jnp.asarray(pulled, jnp.int32), jnp.ones(len(pulled), bool))
-        averages = jnp.asarray((sums / np.maximum(counts, 1))[pulled])
+        query = Query(pulled.astype(np.int32), np.ones(len(pulled), bool))
+        averages = (sums / np.maximum(counts, 1))[pulled]
         state, _ = TELL(bandit, bandit.init(arms, KEY), arms, query, averages, KEY)
     else:
         bandit = SketchedTS(**options)
@@ -130,7 +136,7 @@ def test_thompson_samples_have_the_moments_of_the_posterior(name):
         state = INIT(bandit, x, counts, sums, dictionary)
         mean, _, embedded, residual, _ = oracles.sketched(gram, dictionary, counts, sums, LAM)
         covariance = embedded + np.diag(residual) / LAM
-    covariance = covariance * float(bandit.confidence_width(state, arms)) ** 2
+    covariance = covariance * float(WIDTH(bandit, state, arms)) ** 2
     draws = np.asarray(jax.jit(bandit.samples)(state, arms, jax.random.key(5)))
     oracles.check_law(draws, mean, covariance)
 
