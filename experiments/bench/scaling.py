@@ -251,6 +251,8 @@ def main() -> None:
     parser.add_argument("--saved", type=Path, nargs="+", help="run nothing, and draw these files")
     parser.add_argument("--point", help="measure one run, [axis, value, method] as JSON")
     options = cli.parse_benchmark(parser)
+    if options.saved and not options.figure:
+        parser.error("--saved needs --figure FILE, to which the rows are drawn")
     if options.point:
         print(json.dumps(measure(options)))
         return

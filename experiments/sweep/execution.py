@@ -23,10 +23,10 @@ from jsketch.loops.rollouts import filled_trace
 from jsketch.results import Result
 
 REPORTS = 10  # number of progress reports of a run
-# By `experiments.bench.seeds`, on two cores: worker processes need so many more seconds, to start
-# and compile their programs, and a run on one thread takes so many times as long as on all cores
+# By `experiments.bench.seeds`, on two cores: worker processes need about so many more seconds, to
+# start and to compile, and a run on one thread takes about so many times as long as on all cores
 START_SECONDS, SLOWER_ON_ONE_THREAD = 6.0, 1.6
-# the largest ratio of capacities that become one: the excess slows a run, by up to this ratio
+# the largest ratio of capacities that become one: a run with excess capacity is slower
 SHARED_RATIO = 1.5
 
 
@@ -80,22 +80,39 @@ def with_shared_capacities(
     chooses a capacity by the expected size of the dictionary, which the kernel changes, and each
     one is another compiled program. Here those of an algorithm whose ratio is at most SHARED_RATIO
     are one. The picks are the same."""
-    chosen = [
-        with_initial_capacity(bandit, problem.arms, horizon) if hasattr(problem, "arms") else bandit
-        for bandit, problem in zip(bandits, problems, strict=True)
-    ]
+    known: dict[Any, int | None] = {}
+    capacities = []  # None for a configuration that stays as it is
+    for bandit, problem in zip(bandits, problems, strict=True):
+        settings = [getattr(bandit, name, None) for name in ("kernel", "regularization", "qbar")]
+        numbers = tuple(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(settings))
+        key = id(problem), jax.tree.structure(bandit), numbers
+        if key not in known:
+            known[key] = _new_capacity(bandit, problem, horizon)
+        capacities.append(known[key])
     shared: dict[tuple[Any, int], int] = {}
     largest: tuple[Any, int] = (None, 0)  # the algorithm and the capacity of the program before
-    pairs = {(type(b), b.capacity) for a, b in zip(bandits, chosen, strict=True) if a is not b}
+    pairs = {(type(a), c) for a, c in zip(bandits, capacities, strict=True) if c is not None}
     for pair in sorted(pairs, key=lambda pair: (pair[0].__qualname__, -pair[1])):
         algorithm, capacity = pair
         if algorithm is not largest[0] or largest[1] > SHARED_RATIO * capacity:
             largest = pair
         shared[pair] = largest[1]
     return [
-        b if a is b else dataclasses.replace(b, capacity=shared[type(b), b.capacity])
-        for a, b in zip(bandits, chosen, strict=True)
+        bandit if c is None else dataclasses.replace(bandit, capacity=shared[type(bandit), c])
+        for bandit, c in zip(bandits, capacities, strict=True)
     ]
+
+
+def _new_capacity(bandit: Any, problem: Any, horizon: int) -> int | None:
+    """The capacity that `loops.run` would choose in place of that of the algorithm; None if it
+    would choose none, or fails, so that the run of this configuration names the cause."""
+    if not hasattr(problem, "arms"):
+        return None
+    try:
+        chosen = with_initial_capacity(bandit, problem.arms, horizon)
+    except (ValueError, TypeError, np.linalg.LinAlgError):
+        return None
+    return None if chosen is bandit else int(chosen.capacity)
 
 
 def path(folder: Path, task: Task) -> Path:

@@ -27,6 +27,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,20 +202,24 @@ class RunMaker:
     user's algorithm is imported as in `settings.import_attribute`, and may not be picklable."""
 
     def __init__(self, sweep: Sweep, commit: str, sweep_plan: Plan | None = None):
-        self.sweep, planned = sweep, sweep_plan or plan(sweep)
-        setting = planned.setting
-        problems = [setting.problem_of(bandit) for bandit in planned.bandits]
-        mean_reward = setting.problem.mean_reward
-        bandits = planned.bandits
+        self.sweep, self.commit = sweep, commit
+        self.plan = sweep_plan or plan(sweep)
+
+    @cached_property
+    def job(self) -> Job:
+        """The inputs of all runs. A process that makes none needs no capacities."""
+        sweep, setting, bandits = self.sweep, self.plan.setting, self.plan.bandits
+        problems = [setting.problem_of(bandit) for bandit in bandits]
         if not execution.is_vmapped(sweep):
             bandits = execution.with_shared_capacities(bandits, problems, sweep.horizon)
-        self.job = Job(bandits, problems, mean_reward, sweep.horizon, sweep.out, commit)
+        mean_reward = setting.problem.mean_reward
+        return Job(bandits, problems, mean_reward, sweep.horizon, sweep.out, self.commit)
 
     def __call__(self, task: Task, on_progress: Callable[[int, float], None] | None = None) -> None:
         execution.execute(self.job, task, on_progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RunMaker, (self.sweep, self.job.commit)
+        return RunMaker, (self.sweep, self.commit)
 
 
 def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:

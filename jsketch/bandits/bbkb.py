@@ -21,10 +21,8 @@ other ways.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
@@ -44,6 +42,7 @@ from jsketch.core import (
 from jsketch.core.dictionary import Extend, Rule
 from jsketch.core.posterior import Posterior
 from jsketch.core.widths import ucb as score
+from jsketch.devices import one_program
 from jsketch.numerics import all_true, count, matmul
 from jsketch.posterior import GaussianProcess, process
 from jsketch.results import Result, result
@@ -366,17 +365,13 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return replace(state, information=jnp.stack([upper, upper]))
 
 
-# Users call these outside of jit. Each is one program: one by one, its operations would be two
-# hundred.
-
-
-@partial(jax.jit, static_argnames="capacity")
+@one_program("capacity")
 def _rebuilt(bandit: SketchedBandit, state: SomeState, arms: Arms, capacity: int) -> SomeState:
     """The state with another capacity."""
     return bandit._with_posterior(state, arms, capacity)[0]
 
 
-@partial(jax.jit, static_argnames="is_chosen")
+@one_program("is_chosen")
 def _after_evaluations(
     bandit: SketchedBandit, state: State, arms: Arms, key: PRNGKey, is_chosen: bool
 ) -> State:

@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.exact import ExactBandit, ExactState
 from jsketch.core import history, widths
+from jsketch.devices import one_program
 from jsketch.numerics import matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.results import Result
@@ -134,7 +135,7 @@ class TS(widths.ScaledWidth, ExactBandit):
         return new, replace(info, result=result)
 
 
-@jax.jit
+@one_program()
 def _needed_shift(bandit: TS, prior: ExactState, arms: Arms) -> tuple[Array, Array, Array]:
     """(the largest variance, the shift with which the Gram matrix of the arms has a root, whether
     the shift is as small as rounding errors), [] each."""

@@ -24,6 +24,7 @@ from jsketch.bandits.point_bbkb import (
 )
 from jsketch.core import history, posterior, widths
 from jsketch.core.dictionary import Draw
+from jsketch.devices import one_program
 from jsketch.numerics import matmul, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.posterior import GaussianProcess
@@ -474,7 +475,7 @@ class CBBKB(ContextualUCB):
         return _grown(self, state, extends=is_full)
 
 
-@partial(jax.jit, static_argnames="extends")
+@one_program("extends")
 def _grown(bandit: CBBKB, state: CBBKBState, extends: bool) -> CBBKBState:
     """The state with twice the capacity of the history, or of the dictionary."""
     over_points, points = bandit._point_bandit(), state.points

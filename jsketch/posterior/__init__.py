@@ -11,11 +11,11 @@ exact        the exact posterior over a finite set of arms, which observations u
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from jsketch.devices import one_program
 from jsketch.posterior import exact
 from jsketch.posterior.fitting import Fit, fit
 from jsketch.posterior.likelihood import log_marginal_likelihood
@@ -66,7 +66,7 @@ def effective_dimension(
     return _effective_dimension(kernel, x, regularization, counts)
 
 
-@jax.jit
+@one_program()
 def _effective_dimension(
     kernel: Any, x: Array, regularization: ArrayLike, counts: ArrayLike
 ) -> Array:

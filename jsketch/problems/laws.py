@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import permutations, product
 from typing import Any
 
@@ -141,7 +140,6 @@ class Law:
         squares = jax.vmap(lambda other: jnp.square(model.coordinates(other) - z).sum())(others)
         return truth | jax.tree.map(lambda leaf: leaf[jnp.argmin(squares)], others)
 
-    @partial(jax.jit, static_argnums=0)  # one by one, the operations of the search take seconds
     def problem(self, key: PRNGKey) -> LawProblem:
         """A problem with drawn parameters. Works under jit and vmap."""
         draw_key, point_key, search_key = jax.random.split(key, 3)

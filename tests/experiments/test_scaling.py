@@ -49,6 +49,9 @@ def test_saved_rows_of_several_files_are_drawn_together(tmp_path, monkeypatch):
     ((measured, path),) = drawn
     assert measured.keys() == measured["exponents"].keys() | {"exponents"} and path == picture
     assert set(measured["exponents"]) == {"horizon", "sketch"}
+    monkeypatch.setattr("sys.argv", command[:-2])
+    with pytest.raises(SystemExit):
+        scaling.main()
 
 
 def test_exact_gp_ucb_is_measured():

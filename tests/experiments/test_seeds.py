@@ -131,6 +131,8 @@ def test_configurations_of_similar_capacities_share_a_program():
     assert len(set(found)) < len(set(alone)) > 3
     for before, after in zip(alone, found, strict=True):
         assert before <= after <= execution.SHARED_RATIO * before
+    wrong = BBKB(kernels.Gaussian(jnp.nan), 0.01)  # its run names the cause
+    assert execution.with_shared_capacities([wrong], [problem], 100) == [wrong]
     box = problems.on_box(jnp.sum, Box(jnp.zeros(2), jnp.ones(2)))
     assert execution.with_shared_capacities([Uniform()], [box], 9) == [Uniform()]
 

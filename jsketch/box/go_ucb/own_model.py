@@ -24,6 +24,7 @@ from jsketch.box.go_ucb import law_fit
 from jsketch.box.go_ucb.law_fit import LawFit, Posterior, Values
 from jsketch.box.go_ucb.parametric import Parametric
 from jsketch.box.history import History, from_unit, to_unit
+from jsketch.devices import RUN_ONCE, one_program
 from jsketch.kernels import Matern
 from jsketch.numerics import matmul
 from jsketch.precision import one_dtype
@@ -399,10 +400,7 @@ class ModelGOUCB(struct.Settings):
         return score
 
 
-# Users call these once. Each is one program, because one by one its operations would be a hundred.
-
-
-@jax.jit
+@one_program(options=RUN_ONCE)
 def _observed(
     optimizer: ModelGOUCB, state: ModelState, x: Array, y: Array, key: PRNGKey
 ) -> ModelState:
@@ -412,7 +410,7 @@ def _observed(
     return replace(state, fit=optimizer._fit(state, key))
 
 
-@jax.jit
+@one_program(options=RUN_ONCE)
 def _predicted(optimizer: ModelGOUCB, state: ModelState, points: Array) -> tuple[Array, Array]:
     """(mean [q], standard deviation [q]) at points [q, d]."""
     posterior = law_fit.posterior(optimizer.model, state.fit, _values(state))
@@ -422,7 +420,8 @@ def _predicted(optimizer: ModelGOUCB, state: ModelState, points: Array) -> tuple
 
 @jax.jit
 def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tuple[Array, ...]:
-    """The fields of `Estimate`, each for all parameters: [p]."""
+    """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
+    one by one would be a hundred."""
     law, fit = optimizer.model, state.fit
     draw_key, fit_key = jax.random.split(jax.random.key(0))
     values, steps = _values(state), optimizer.fit_steps

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,8 +42,9 @@ class Parametric:
     function    a function of inputs and parameters, by name. The arguments that `parameters` does
                 not name are the inputs, in the order of the columns of x: rate(S, I, Vmax, Km) has
                 the inputs S and I, which are numbers. A function with one input gets the whole
-                point [d] if the box has more than one input. It is written with jax.numpy, and
-                returns one number
+                point [d] if the box has more than one input. It is written with jax.numpy, returns
+                one number, and is pure, as for `jax.jit`: a program that was compiled with it does
+                not see later changes of other values that it reads, such as globals
     parameters  {name: (lower, upper, guess)}, numbers, or arrays of one shape for a parameter that
                 is an array. A positive parameter whose upper bound is at least 5 times the lower
                 one has a logarithmic scale
@@ -193,8 +193,7 @@ class Parametric:
         if is_traced(box.lower, box.upper):
             return
         with jax.core.eval_context():  # values of JAX are known under jit, too
-            found = _probe(self, jax.random.key(0), box)
-        points, values, used = map(np.asarray, found)
+            points, values, used = _probe(self, jax.random.key(0), box)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             where = self.arguments(points[bad[0]])
@@ -253,8 +252,7 @@ def _inputs(function: Callable[..., Any], ranges: Mapping[str, Any]) -> tuple[st
     return tuple(inputs)
 
 
-@partial(jax.jit, static_argnames="law")
-def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[Array, Array, Array]:
+def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(random points [n, d], values [n] for the guesses, [p] bool whether the parameter has an
     effect at one of them)."""
     point_key, parameter_key = jax.random.split(key)
@@ -267,4 +265,4 @@ def _probe(law: Parametric, key: PRNGKey, box: Box) -> tuple[Array, Array, Array
     values = jax.vmap(law.apply, (None, 0))(guess, x)
     slopes = jax.vmap(jax.grad(law.apply))(z, x)
     # a slope that is NaN does not say that the parameter has no effect
-    return x, values, (slopes != 0).any(0)
+    return np.asarray(x), np.asarray(values), np.asarray((slopes != 0).any(0))

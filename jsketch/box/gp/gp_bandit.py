@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -23,6 +22,7 @@ from jsketch.box.gp import regression
 from jsketch.box.gp.fit import Bounds, Prior, default_start, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
+from jsketch.devices import one_program
 from jsketch.kernels import Matern
 from jsketch.posterior import GaussianProcess
 from jsketch.search import Score, maximise_over_cube
@@ -188,6 +188,6 @@ class GPBandit(struct.Settings):
         return score
 
 
-@jax.jit
+@one_program()
 def _process(bandit: GPBandit, state: GPState) -> GaussianProcess:
     return regression.on_box(bandit.posterior(state), state.box, state.history.x)
