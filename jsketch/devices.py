@@ -37,8 +37,10 @@ def one_program(
 
         @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
-            is_concrete = all(map(_is_concrete, jax.tree.leaves((arguments, named))))
-            return (compiled if is_concrete else function)(*arguments, **named)
+            if not all(map(_is_concrete, jax.tree.leaves((arguments, named)))):
+                return function(*arguments, **named)
+            with jax.core.eval_context():  # values of JAX are known under jit, too
+                return compiled(*arguments, **named)
 
         return cast(Function, call)
 

@@ -90,13 +90,13 @@ def with_shared_capacities(
             known[key] = _new_capacity(bandit, problem, horizon)
         capacities.append(known[key])
     shared: dict[tuple[Any, int], int] = {}
-    largest: tuple[Any, int] = (None, 0)  # the algorithm and the capacity of the program before
     pairs = {(type(a), c) for a, c in zip(bandits, capacities, strict=True) if c is not None}
-    for pair in sorted(pairs, key=lambda pair: (pair[0].__qualname__, -pair[1])):
-        algorithm, capacity = pair
-        if algorithm is not largest[0] or largest[1] > SHARED_RATIO * capacity:
-            largest = pair
-        shared[pair] = largest[1]
+    for algorithm in {algorithm for algorithm, _ in pairs}:
+        largest = 0
+        for capacity in sorted((c for a, c in pairs if a is algorithm), reverse=True):
+            if not capacity <= largest <= SHARED_RATIO * capacity:
+                largest = capacity
+            shared[algorithm, capacity] = largest
     return [
         bandit if c is None else dataclasses.replace(bandit, capacity=shared[type(bandit), c])
         for bandit, c in zip(bandits, capacities, strict=True)

@@ -48,10 +48,17 @@ def test_what_jit_does_not_take_goes_to_the_function():
 
 
 def test_tracers_go_to_the_function():
-    """The program of a caller has no program of its own for the function, and derivatives and maps
-    are those of the function."""
+    """A compiled caller contains the operations of the function and no call of its program.
+    Derivatives and maps are those of the function."""
     scaled = one_program(options=RUN_ONCE)(lambda number, x: number.value * x**2)
     assert "pjit" not in str(jax.make_jaxpr(scaled)(Number(2.0), 3.0))
     assert float(jax.jit(scaled)(Number(2.0), 3.0)) == 18
     assert float(jax.grad(scaled, 1)(Number(2.0), 3.0)) == 12
     assert jax.vmap(scaled, (None, 0))(Number(2.0), np.arange(3.0)).tolist() == [0, 2, 8]
+
+
+def test_known_values_are_computed_at_once_in_a_compiled_caller():
+    x = jax.numpy.arange(3.0)
+    known = one_program(options=RUN_ONCE)(lambda number, x: number.value * x)
+    added = jax.jit(lambda y: known(Number(2.0), x) + y)(1.0)
+    np.testing.assert_array_equal(added, [1, 3, 5])

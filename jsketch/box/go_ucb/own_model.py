@@ -418,10 +418,9 @@ def _predicted(optimizer: ModelGOUCB, state: ModelState, points: Array) -> tuple
     return mean, jnp.sqrt(variance)
 
 
-@jax.jit
+@one_program()
 def _estimates(optimizer: ModelGOUCB, state: ModelState, level: ArrayLike) -> tuple[Array, ...]:
-    """The fields of `Estimate`, each for all parameters: [p]. One program, because the operations
-    one by one would be a hundred."""
+    """The fields of `Estimate`, each for all parameters: [p]."""
     law, fit = optimizer.model, state.fit
     draw_key, fit_key = jax.random.split(jax.random.key(0))
     values, steps = _values(state), optimizer.fit_steps
